@@ -4,6 +4,8 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Final
 
+from msgspec.structs import replace
+
 from mocketmq import console
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
@@ -56,6 +58,9 @@ async def open_front_doors(
         if await _has_started(grpc):
             metrics.append(grpc.metrics)
             doors["grpc"] = grpc.door
+            for name, door in grpc.broker_doors.items():
+                if name in brokers:
+                    brokers[name] = replace(brokers[name], grpc=door)
     name_servers = remoting.name_server_doors if remoting is not None else []
     others = OtherDoors(by_segment, listeners, metrics, doors, brokers, name_servers)
     http = HttpServer(broker, settings, guard, bodies, others, access, tap)

@@ -13,19 +13,22 @@ class OpenPort(msgspec.Struct, frozen=True):
 class BrokerDoors(msgspec.Struct, frozen=True, omit_defaults=True):
     """The open ports of a broker of a cluster. Without a `vip`, its VIP channel is off.
 
-    `slave` is the port of its slave, if it has one.
+    `slave` is the port of its slave, if it has one. With `proxy_mode` `local`, `grpc` is its endpoint.
+    Clients are given `advertised`, if it is set.
     """
 
     broker: OpenPort
     vip: OpenPort | None = None
     slave: OpenPort | None = None
+    grpc: OpenPort | None = None
+    advertised: str | None = None
 
 
 class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The open ports: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC.
 
     With several brokers or slaves, `broker` and `vip` are of the first broker, and `brokers` has the ports of
-    each by name.
+    each by name. With `proxy_mode` `local`, so is `grpc`.
     With several name servers, `namesrv` is the first one, and `name_servers` has all of them.
     """
 

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from mocketmq.duration import parse_duration_us
 from mocketmq.message.names import (
     GROUP_NAMES,
+    MAX_QUEUES,
     TOPIC_NAMES,
     check_group_name,
     check_topic_name,
@@ -27,6 +28,7 @@ class Rule(NamedTuple):
     parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
     words: tuple[str, ...] = ()  # if only these words are allowed
     schema: Mapping[str, object] = MappingProxyType({"type": "string"})
+    is_list: bool = False  # if the file may have a list of texts, which are then joined by commas
 
 
 def _pattern(expression: str, allowed: str) -> Rule:
@@ -138,6 +140,17 @@ def _parse_hosts(text: str) -> frozenset[str]:
     return hosts
 
 
+def parse_broker_queues(text: str) -> dict[str, int | None]:
+    """The number of queues by broker, from ``broker-a,broker-b=8``; None if not given. Raises ValueError."""
+    queues: dict[str, int | None] = {}
+    for each in text.split(","):
+        name, sign, count = each.strip().partition("=")
+        if not _VISIBLE.fullmatch(name) or name in queues:
+            raise ValueError(text)
+        queues[name] = _within(1, int(count), MAX_QUEUES) if sign else None
+    return queues
+
+
 def _parse_topic(text: str) -> str:
     check_topic_name(text)
     if is_system_topic(text):
@@ -161,12 +174,25 @@ BOOLEAN: Final = Rule(
 )
 AUTO_CREATE: Final = Rule("true, send or false", _parse_auto_create, schema={"enum": [True, False, "send"]})
 PORT: Final = whole_number(0, 65_535)
+OWN_PORT: Final = whole_number(1, 65_535)
+BROKER: Final = _pattern(r"[A-Za-z0-9_-]{1,64}", "1 to 64 of A-Z a-z 0-9 _ -")
 ZERO: Final = Rule(
     "0, which picks free ports; --http-port (http_port) sets that of HTTP",
     lambda text: _within(0, int(text), 0),
     schema={"const": 0},
 )
-QUEUES: Final = whole_number(1, 1024)
+QUEUES: Final = whole_number(1, MAX_QUEUES)
+BROKER_QUEUES: Final = Rule(
+    f"names of brokers, each once; name=N for N queues there, N from 1 to {MAX_QUEUES}",
+    parse_broker_queues,
+    schema={
+        "type": "array",
+        "items": {"type": "string", "pattern": "^[^,=]+(=[0-9]{1,4})?$"},
+        "minItems": 1,
+        "uniqueItems": True,
+    },
+    is_list=True,
+)
 CRASH_LOSS: Final = Rule("nothing, unreplicated, or a duration such as 200ms, up to 1h", parse_crash_loss)
 CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
 TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from mocketmq import invisible_time
 from mocketmq import setting_rules as rules
+from mocketmq.message.broker_share import broker_names
 from mocketmq.message.identity import MAX_BROKERS, MAX_NAME_SERVERS
 from mocketmq.message.message_type import MessageType
 from mocketmq.settings_file import SettingsFile
@@ -20,6 +21,7 @@ Durability = Literal["full", "normal"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 TopicPermission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
+ProxyMode = Literal["cluster", "local"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
 TimedSchemeName = Literal["directories", "wheel", "slots", "sorted"]
@@ -67,6 +69,9 @@ class TopicDeclaration:
     lite_expiration: int | None = _setting(
         "", rules.whole_number(-1, 43_200), "minutes after the last message at which a lite topic is deleted"
     )
+    brokers: Mapping[str, int | None] | None = _setting(
+        "", rules.BROKER_QUEUES, "brokers of a cluster that have the topic; by default, all of them"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,21 @@ class GroupDeclaration:
     lite_wildcard: bool | None = _setting("", rules.BOOLEAN, "each client has all lite topics")
     lite_quota: int | None = _setting(
         "", rules.whole_number(-1, 100_000), "largest number of lite topics of a client"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDeclaration:
+    """A declared broker of the cluster. Ports default to those of brokers that are not declared."""
+
+    name: str = field(metadata={"rule": rules.BROKER})
+    port: int | None = _setting("", rules.OWN_PORT, "port for RocketMQ clients")
+    vip_port: int | None = _setting("", rules.OWN_PORT, "port of the VIP channel; by default, two below port")
+    grpc_port: int | None = _setting(
+        "", rules.OWN_PORT, "port of the broker's endpoint for gRPC, with proxy_mode local"
+    )
+    advertise: str | None = _setting(
+        "", rules.HOST, "host or host:port to give to clients; either all brokers have it or none"
     )
 
 
@@ -139,6 +159,12 @@ class Settings:
     )
     grpc: bool = _setting("true", rules.BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
     grpc_port: int = _setting("8081", rules.PORT, "port for gRPC; 0 picks a free one")
+    proxy_mode: ProxyMode = _setting(
+        "cluster",
+        rules.choice(ProxyMode),
+        "whose endpoint gRPC clients use: that of the cluster, or with local that of each broker; the port of"
+        " each is then 10 above that of the one before (docs/grpc.md)",
+    )
     advertise: str | None = _setting(
         "",
         rules.HOST,
@@ -354,11 +380,17 @@ class Settings:
     log_level: LogLevel = _setting("info", rules.choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()
+    declared_brokers: tuple[BrokerDeclaration, ...] = ()  # [[brokers]]: none, or as many as ``brokers``
     # Unchecked, because the app checks them when it adds them to the broker.
     faults: tuple[Mapping[str, object], ...] = ()
     messages: tuple[Mapping[str, object], ...] = ()
     progress: tuple[Mapping[str, object], ...] = ()
     file: SettingsFile | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def broker_names(self) -> tuple[str, ...]:
+        """The names of the cluster's brokers."""
+        return tuple(each.name for each in self.declared_brokers) or broker_names(self.brokers)
 
     def place_of(self, name: str) -> str:
         """The file with the line and the column of a setting that only the file can give."""

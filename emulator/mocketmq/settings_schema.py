@@ -7,11 +7,11 @@ import msgspec
 
 from mocketmq.http_api.faults import FaultIn
 from mocketmq.http_api.seed_message import SeedMessage, SeedProgress
-from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
 from mocketmq.settings_sources import schema_of
 
 _REFERENCE: Final = "#/$defs/{name}"
-_DECLARED: Final = {"topics": TopicDeclaration, "groups": GroupDeclaration}
+_DECLARED: Final = {"topics": TopicDeclaration, "groups": GroupDeclaration, "brokers": BrokerDeclaration}
 _CHECKED: Final = {"faults": FaultIn, "messages": SeedMessage, "progress": SeedProgress}
 
 
@@ -26,7 +26,8 @@ def settings_schema() -> dict[str, Any]:
             "required": ["name"],
             "additionalProperties": False,
         }
-        properties[name] = {"type": "array", "items": table}
+        tables = {"type": "array", "items": table}
+        properties[name] = {"anyOf": [properties[name], tables]} if name in properties else tables
     _, definitions = msgspec.json.schema_components(_CHECKED.values(), ref_template=_REFERENCE)
     for name, kind in _CHECKED.items():
         definitions[kind.__name__] |= getattr(kind, "more_schema", {})

@@ -5,7 +5,7 @@ The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX
 must be valid. The same rule parses all three. Topics, groups, faults and seeds are only in the file.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from mocketmq import setting_rules as rules
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
-from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.message.identity import MAX_BROKERS
+from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
 from mocketmq.settings_file import SettingsFile
 from mocketmq.suggestion import suggestion_for
 
@@ -66,6 +67,8 @@ def load_settings(
     file = SettingsFile.read(Path(path)) if path else SettingsFile("", "")
     table = file.parsed()
     declared = {kind: table.pop(kind, []) for kind in _TABLES}
+    tables = table.pop("brokers") if isinstance(table.get("brokers"), list) else []
+    brokers = _declarations(BrokerDeclaration, "brokers", tables, {}, file)
     for sentence in unknown_variables(environ):
         import logging  # noqa: PLC0415 - importing the settings must stay cheap
 
@@ -78,17 +81,52 @@ def load_settings(
     )
     if "port" in given:
         given = dict.fromkeys(("http_port", "namesrv_port", "broker_port", "grpc_port"), 0) | given
+    if brokers:
+        _check_declared_brokers(brokers, given, file)
+        given["brokers"] = len(brokers)
     settings = Settings(**given)
     queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
+    topics = _declarations(TopicDeclaration, "topics", declared["topics"], queues, file)
+    settings = replace(settings, declared_brokers=brokers)
+    _check_brokers(topics, settings.broker_names, file)
     return replace(
         settings,
-        topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, file),
+        topics=topics,
         groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, file),
         faults=tuple(file.checked_tables("faults", declared["faults"])),
         messages=tuple(file.checked_tables("messages", declared["messages"])),
         progress=tuple(file.checked_tables("progress", declared["progress"])),
         file=file if path else None,
     )
+
+
+def _check_declared_brokers(
+    brokers: Sequence[BrokerDeclaration], given: Mapping[str, Any], file: SettingsFile
+) -> None:
+    """Raise SettingError if the tables contradict another setting or each other."""
+    if len(brokers) > MAX_BROKERS:
+        allowed = f"1 to {MAX_BROKERS} tables{file.given_by(f'brokers[{MAX_BROKERS}]')}"
+        raise SettingError("brokers", _Word(f"{len(brokers)} tables"), allowed)
+    if given.get("brokers", len(brokers)) != len(brokers):
+        allowed = (
+            f"{len(brokers)} or no value, as many as [[brokers]] of the file{file.given_by('brokers[0]')}"
+        )
+        raise SettingError("brokers", given["brokers"], allowed)
+    without = [index for index, each in enumerate(brokers) if each.advertise is None]
+    if 0 < len(without) < len(brokers):
+        place = f"brokers[{without[0]}].advertise"
+        raise SettingError(
+            place, _Word("missing"), f"{rules.HOST.allowed}, as others have it{file.given_by(place)}"
+        )
+
+
+def _check_brokers(topics: Sequence[TopicDeclaration], known: Sequence[str], file: SettingsFile) -> None:
+    """Raise SettingError for a topic at a broker that the cluster does not have."""
+    for index, topic in enumerate(topics):
+        for name in topic.brokers or ():
+            if name not in known:
+                place = f"topics[{index}].brokers"
+                raise SettingError(place, name, f"{' or '.join(known)}{file.given_by(place)}")
 
 
 def schema_of(kind: type[Any]) -> dict[str, dict[str, Any]]:
@@ -162,7 +200,7 @@ def _read(
             raise mistake(name, _Word(f"unknown{guess}"), ", ".join(known))
         rule = known[name].metadata["rule"]
         try:
-            values[known[name].name] = rule.parse(_as_text(value))
+            values[known[name].name] = rule.parse(_as_text(value, is_list=rule.is_list))
         except (ValueError, InvalidArgumentError):
             shown = _Word("hidden") if known[name].metadata.get("secret") else value
             raise mistake(name, shown, rule.allowed) from None
@@ -173,8 +211,10 @@ def _given(values: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _as_text(value: object) -> str:
+def _as_text(value: object, *, is_list: bool) -> str:
     """Convert a value in a TOML file to the text that a user would type."""
+    if is_list and isinstance(value, list):
+        return ",".join(_as_text(each, is_list=False) for each in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | str):

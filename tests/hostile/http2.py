@@ -103,13 +103,17 @@ class RawHttp2:
                 frames += one
         return bytes(frames)
 
-    def message(self, stream: int) -> bytes:
-        """Return the first message on a stream."""
-        data = b"".join(
+    def data(self, stream: int) -> bytes:
+        """Return all data that has arrived on a stream."""
+        return b"".join(
             bytes(event.data)
             for event in self.events
             if isinstance(event, h2.events.DataReceived) and event.stream_id == stream
         )
+
+    def message(self, stream: int) -> bytes:
+        """Return the first message on a stream."""
+        data = self.data(stream)
         return data[5 : 5 + int.from_bytes(data[1:5], "big")]
 
     async def trailers(self, stream: int) -> dict[str, str]:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
 from mocketmq.settings_sources import flag_of, variable_of
 from tests.support.markdown import marked_up, sentence_case, table
 
@@ -24,7 +24,8 @@ This page is generated from the code by `python -m tests.support.settings_refere
 _IN_FILE = """\
 ## Tables of the settings file
 
-Each `[[topics]]` declares a topic and each `[[groups]]` a consumer group, which exist from the start. A new
+Each `[[topics]]` declares a topic and each `[[groups]]` a consumer group, which exist from the start. Each
+`[[brokers]]` declares a [broker](brokers.md#names-and-ports) of the cluster, in place of their number. A new
 store begins with `[[messages]]`, which have the fields of [SeedMessage](json-api-reference.md#seedmessage),
 and with `[[progress]]`, as [SeedProgress](json-api-reference.md#seedprogress). `[[faults]]` have the fields
 of [FaultIn](json-api-reference.md#faultin).
@@ -36,7 +37,11 @@ def page() -> str:
     blocks = [_INTRODUCTION.rstrip()]
     blocks += table(("setting", "meaning", "allowed"), map(_setting, _declared(Settings)))
     blocks.append(_IN_FILE.rstrip())
-    for name, kind in (("topics", TopicDeclaration), ("groups", GroupDeclaration)):
+    for name, kind in (
+        ("topics", TopicDeclaration),
+        ("groups", GroupDeclaration),
+        ("brokers", BrokerDeclaration),
+    ):
         blocks.append(f"### `[[{name}]]`")
         blocks += table(("field", "meaning", "allowed"), map(_field, _declared(kind)))
     return "\n\n".join(blocks) + "\n"

@@ -108,7 +108,14 @@ def test_importing_mocketmq_imports_nothing_else() -> None:
         (
             "Settings",
             {
-                *("duration", "errors", "invisible_time", "message", "message.identity"),
+                *(
+                    "duration",
+                    "errors",
+                    "invisible_time",
+                    "message",
+                    "message.broker_share",
+                    "message.identity",
+                ),
                 *(
                     "message.message_type",
                     "message.names",

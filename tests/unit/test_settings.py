@@ -13,7 +13,7 @@ from mocketmq.settings_sources import load_settings, options
 
 ROOT = Path(__file__).parents[2]
 MINUTE_US = 60_000_000
-IN_FILE = ("topics", "groups", "faults", "messages", "progress", "file")
+IN_FILE = ("topics", "groups", "declared_brokers", "faults", "messages", "progress", "file")
 """Settings that only the file has, and the file."""
 
 
@@ -194,6 +194,7 @@ def test_port_0_opens_no_disabled_port() -> None:
         ("crash_loses", "something", "nothing, unreplicated, or a duration such as 200ms, up to 1h"),
         ("crash_loses", "61m", "nothing, unreplicated, or a duration such as 200ms, up to 1h"),
         ("name_servers", "0", "1 to 8"),
+        ("proxy_mode", "own", "cluster or local"),
         ("name_servers", "9", "1 to 8"),
         ("topic_queues", "0", "1 to 1024"),
         ("max_message_bytes", "0", "from 1 to 15M"),
@@ -397,7 +398,7 @@ def test_a_wrong_declaration_is_refused_with_its_place(content: str, text: str, 
 def test_options_offer_every_setting_but_the_declarations() -> None:
     offered = options()
     assert len(offered) == len(fields(Settings)) - len(
-        ("topics", "groups", "faults", "messages", "progress", "file")
+        ("topics", "groups", "declared_brokers", "faults", "messages", "progress", "file")
     )
     assert all(option.help for option in offered)
     defaults = {option.name: option.default for option in offered if option.default}

@@ -26,7 +26,7 @@ def test_the_published_schema_is_the_one_that_the_command_prints() -> None:
 
 
 def test_every_key_of_the_file_is_in_the_schema() -> None:
-    tables = {each.name for each in fields(Settings) if not each.metadata} - {"file"}
+    tables = {each.name for each in fields(Settings) if not each.metadata} - {"file", "declared_brokers"}
     assert SCHEMA["properties"].keys() == {option.name for option in options()} | tables
 
 
@@ -42,10 +42,20 @@ profile = "exact"
 [[topics]]
 name = "orders"
 read_queues = 8
+brokers = ["one=2", "two"]
 [[topics]]
 name = "chats"
 type = "lite"
 lite_expiration = 60
+[[brokers]]
+name = "one"
+port = 20911
+vip_port = 20909
+grpc_port = 20081
+advertise = "one.test"
+[[brokers]]
+name = "two"
+advertise = "two.test:10911"
 [[groups]]
 name = "billing"
 fifo = true

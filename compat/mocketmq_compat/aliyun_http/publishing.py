@@ -58,7 +58,7 @@ async def _message(call: AliyunCall) -> Message:
     queue_id = None
     if sharding_key := properties.get(SHARDING_KEY):
         topic = await call.broker.registry.used_topics.for_send(call.topic)
-        queue_id = sharded_queue_id(sharding_key, topic.writable_count)
+        queue_id = topic.writable_number(sharded_queue_id(sharding_key, topic.writable_count))
     return Message(
         call.topic,
         given.get(_BODY, "").encode(),

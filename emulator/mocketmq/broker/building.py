@@ -73,7 +73,6 @@ from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
 from mocketmq.delay_limits.delay_limits import DelayLimits
 from mocketmq.errors import SettingError
 from mocketmq.faults.rule_set import open_fault_rules
-from mocketmq.message.broker_share import broker_names
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.lateness_recording import open_playback
@@ -118,8 +117,9 @@ async def open_broker(
     async with AsyncExitStack() as stack:
         statistics = Statistics()
         started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
+        doors = ("remoting", "grpc") if settings.proxy_mode == "local" else ("remoting",)
         broker.faults = await open_fault_rules(
-            broker.store, broker_names(settings.brokers), has_slaves=bool(settings.slaves)
+            broker.store, settings.broker_names, doors, has_slaves=bool(settings.slaves)
         )
         broker.registry = await open_registry(broker.store, settings, statistics, table.highest, access)
         await _open_schedule(broker, settings, started_us, table, delay_limits, delay_schemes, stack)

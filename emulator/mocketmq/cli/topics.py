@@ -1,5 +1,6 @@
 """``mocketmq topics`` and ``mocketmq reset``, which list, create, delete and empty topics."""
 
+from collections.abc import Sequence
 from typing import get_args
 
 import click
@@ -9,8 +10,10 @@ from mocketmq.cli.connection import ask_broker, broker_options, with_broker
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
+from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.message.message_type import MessageType
+from mocketmq.setting_rules import BROKER_QUEUES, parse_broker_queues
 
 
 @click.group(
@@ -25,7 +28,13 @@ def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
         ask_broker(url, token, lambda broker: _list_topics(broker, Output(as_json)))
 
 
-@topics.command(epilog=examples("topics create orders --queues 8", "topics create orders --type delay"))
+@topics.command(
+    epilog=examples(
+        "topics create orders --queues 8",
+        "topics create orders --type delay",
+        "topics create orders --broker broker-a --broker broker-b=8",
+    )
+)
 @click.argument("name")
 @click.option(
     "--queues", type=int, default=4, show_default=True, help="Number of read queues, and of write queues."
@@ -36,12 +45,29 @@ def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
     type=click.Choice(get_args(MessageType)),
     help="Message type that gRPC clients may send to it; a new topic accepts all.",
 )
+@click.option(
+    "--broker",
+    "brokers",
+    metavar="NAME[=QUEUES]",
+    multiple=True,
+    help="Broker of a cluster that has the topic, and its number of queues; by default, all have it.",
+)
 @with_broker
-def create(broker: BlockingClient, output: Output, name: str, queues: int, kind: str | None) -> None:
-    """Create a topic, or change its number of queues and its type."""
-    answer = broker.put_topic(name, read_queues=queues, write_queues=queues, type=kind)
+def create(
+    broker: BlockingClient, output: Output, name: str, queues: int, kind: str | None, brokers: tuple[str, ...]
+) -> None:
+    """Create a topic, or change its number of queues, its type and its brokers."""
+    try:
+        placed = parse_broker_queues(",".join(brokers)) if brokers else {}
+    except ValueError:
+        raise click.BadParameter(f"{', '.join(brokers)}; allowed: {BROKER_QUEUES.allowed}") from None
+    placed = {each: queues if own is None else own for each, own in placed.items()}
+    answer = broker.put_topic(
+        name, read_queues=queues, write_queues=queues, type=kind, brokers=placed or None
+    )
     takes = "" if kind is None else f" and takes {kind} messages"
-    output.show(answer, f"topic {name} has {queues} queues{takes}")
+    at = "".join(f", {own} at {each}" for each, own in placed.items())
+    output.show(answer, f"topic {name} has {at.removeprefix(', ') or queues} queues{takes}")
 
 
 @topics.command(epilog=examples("topics delete orders"))
@@ -55,7 +81,10 @@ def delete(broker: BlockingClient, output: Output, name: str) -> None:
 
 def _list_topics(broker: BlockingClient, output: Output) -> None:
     found = broker.topics()
-    columns = ("topic", "perm", "type", ">read queues", ">write queues", ">messages", "kind")
+    placed = _brokers_of(found)
+    columns = ["topic", "perm", "type", ">read queues", ">write queues", ">messages", "kind"]
+    if any(placed.values()):
+        columns.append("brokers")
     rows = (
         (
             topic["name"],
@@ -65,11 +94,23 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
             topic["write_queues"],
             topic["lite_messages"] + sum(each["max_offset"] - each["min_offset"] for each in topic["queues"]),
             "system" if topic["system"] else "",
-        )
+            placed[topic["name"]],
+        )[: len(columns)]
         for topic in found
     )
     least = ("type", "kind", "perm", "write queues", "read queues")
     output.show({"topics": found}, Table(columns, rows, least=least, cut=("topic",)))
+
+
+def _brokers_of(topics: Sequence[JsonObject]) -> dict[str, str]:
+    """The brokers of each topic with their numbers of queues; empty if all brokers have the same."""
+    known = {each["name"] for topic in topics for each in topic["brokers"]}
+    found = {}
+    for topic in topics:
+        at = {each["name"]: each["read_queues"] for each in topic["brokers"]}
+        is_alike = topic["system"] or (len(at) == len(known) and len(set(at.values())) == 1)
+        found[topic["name"]] = "" if is_alike else ", ".join(f"{name}={count}" for name, count in at.items())
+    return found
 
 
 @click.command(epilog=examples("reset", "reset --topic orders", "reset --clock start --forget"))

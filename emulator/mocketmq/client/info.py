@@ -25,10 +25,12 @@ class _OptionalPorts(TypedDict, total=False):
 class _OptionalBrokerPorts(TypedDict, total=False):
     vip: OpenPort
     slave: OpenPort
+    grpc: OpenPort
+    advertised: str
 
 
 class BrokerDoors(_OptionalBrokerPorts):
-    """The open ports of a broker of a cluster, and of its ``slave``."""
+    """The open ports of a broker of a cluster, and of its ``slave``. Clients are given ``advertised``."""
 
     broker: OpenPort
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from mocketmq.client.answer import JsonObject
@@ -31,15 +32,19 @@ class Registering(ApiCalls):
         perm: str = "rw",
         type: str | None = None,  # noqa: A002 - as the API calls it
         lite_expiration: int | None = None,
+        brokers: Collection[str] | Mapping[str, int] | None = None,
     ) -> JsonObject:
         """Create the topic, or change it.
 
         ``type`` is the message type for gRPC clients: ``normal``, ``fifo``, ``delay``, ``transaction``,
         ``priority``, ``lite``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages
         first. A lite topic of a ``lite`` topic is deleted ``lite_expiration`` minutes after its last message.
+        ``brokers`` names the brokers of a cluster that have the topic, or maps them to their numbers of
+        queues. Without it, a topic stays at its brokers, and a new topic is at all.
         """
         wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
-        more = {"type": type, "lite_expiration": lite_expiration}
+        placed = None if brokers is None else _placed(brokers)
+        more = {"type": type, "lite_expiration": lite_expiration, "brokers": placed}
         given = {name: value for name, value in more.items() if value is not None}
         return await self._call("PUT", api_path("topics", name), {**wanted, **given})
 
@@ -53,9 +58,10 @@ class Registering(ApiCalls):
         *,
         queues: int = 4,
         type: str | None = None,  # noqa: A002 - as the API calls it
+        brokers: Collection[str] | Mapping[str, int] | None = None,
     ) -> JsonObject:
         """Create the topic, or change it. ``put_topic`` lists the types, and also sets permissions."""
-        return await self.put_topic(name, read_queues=queues, write_queues=queues, type=type)
+        return await self.put_topic(name, read_queues=queues, write_queues=queues, type=type, brokers=brokers)
 
     async def delete_topic(self, name: str) -> JsonObject:
         """Delete the topic with its messages, including pending ones."""
@@ -140,3 +146,10 @@ class Registering(ApiCalls):
     async def reconnect(self, client_id: str) -> JsonObject:
         """Tell a gRPC client to connect anew; return on how many ``connections`` it was told."""
         return await self._call("POST", api_path("clients", client_id, "reconnect"))
+
+
+def _placed(brokers: Collection[str] | Mapping[str, int]) -> list[JsonObject]:
+    """Brokers that have a topic, as the API takes them."""
+    if not isinstance(brokers, Mapping):
+        return [{"name": name} for name in brokers]
+    return [{"name": name, "read_queues": count, "write_queues": count} for name, count in brokers.items()]

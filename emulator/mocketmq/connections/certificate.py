@@ -81,8 +81,8 @@ class Certificate:
 def certificate_of(settings: Settings) -> Certificate:
     """The certificate that the settings demand. Raises SettingError."""
     names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), settings.host]
-    if settings.advertise is not None:
-        names.append(split_address(settings.advertise, 0)[0])
+    advertised = (settings.advertise, *(each.advertise for each in settings.declared_brokers))
+    names += [split_address(each, 0)[0] for each in advertised if each is not None]
     directory = None if settings.data == MEMORY else Path(settings.data)
     certificate = Certificate(directory, [name for name in dict.fromkeys(names) if name.isascii()])
     if settings.tls_cert is not None:

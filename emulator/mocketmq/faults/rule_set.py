@@ -3,7 +3,7 @@
 Protocols must check ``of_requests`` first. While it is empty, faults cost a request nothing.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -44,7 +44,9 @@ class FaultRules:
     ``brokers`` has the names of the cluster's brokers; ``has_slaves`` says whether these have slaves.
     """
 
-    def __init__(self, store: Store, brokers: Sequence[str], *, has_slaves: bool) -> None:
+    def __init__(
+        self, store: Store, brokers: Sequence[str], outage_doors: Collection[str], *, has_slaves: bool
+    ) -> None:
         self.of_requests: tuple[FaultInjector, ...] = ()
         self.of_deliveries: tuple[FaultInjector, ...] = ()
         self.of_outages: tuple[FaultInjector, ...] = ()
@@ -52,6 +54,7 @@ class FaultRules:
         self._has_slaves = has_slaves
         self._store = store
         self._brokers = brokers
+        self._outage_doors = outage_doors
         self._by_name: dict[str, FaultInjector] = {}
         self._operations: dict[str, frozenset[str]] = {}
         self._while_removed: list[Callable[[Batch, FaultInjector], None]] = []
@@ -169,7 +172,7 @@ class FaultRules:
         """Raise InvalidArgumentError for an unknown broker, or a door without requests for one broker."""
         if rule.broker not in self._brokers:
             raise InvalidArgumentError("broker", rule.broker, " or ".join(self._brokers))
-        of_one = ("remoting",) if rule.do == "broker-away" else ("remoting", "grpc")
+        of_one = self._outage_doors if rule.do == "broker-away" else ("remoting", "grpc")
         if len(self._brokers) > 1 and rule.door not in (UNSET, *of_one):
             allowed = f"{' or '.join(of_one)} with broker; other doors are of the cluster as a whole"
             raise InvalidArgumentError("door", rule.door, allowed)
@@ -312,8 +315,13 @@ class FaultRules:
         return answer  # type: ignore[return-value]
 
 
-async def open_fault_rules(store: Store, brokers: Sequence[str], *, has_slaves: bool) -> FaultRules:
-    """Load the rules of the last run. Raises a StoreError."""
-    faults = FaultRules(store, brokers, has_slaves=has_slaves)
+async def open_fault_rules(
+    store: Store, brokers: Sequence[str], outage_doors: Collection[str], *, has_slaves: bool
+) -> FaultRules:
+    """Load the rules of the last run. Each broker has ports of its own for ``outage_doors``.
+
+    Raises a StoreError.
+    """
+    faults = FaultRules(store, brokers, outage_doors, has_slaves=has_slaves)
     await faults.load()
     return faults

@@ -7,6 +7,7 @@ header are ignored.
 from typing import Any, NamedTuple
 
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.clients import GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError
@@ -15,7 +16,10 @@ from mocketmq.settings import Settings
 
 
 class Call(NamedTuple):
-    """A request, its sender, and the real seconds until its deadline (None means no deadline)."""
+    """A request, its sender, and the real seconds until its deadline (None means no deadline).
+
+    ``local`` is the broker whose endpoint the client has reached; None if it is that of the cluster.
+    """
 
     broker: Broker
     settings: Settings
@@ -24,6 +28,7 @@ class Call(NamedTuple):
     remote: str  # the client's host:port
     request: Any
     remaining_s: float | None
+    local: RegisteredBroker | None
 
 
 def topic_of(resource: Any) -> str:

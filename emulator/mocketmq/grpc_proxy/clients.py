@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.clients import (
     CLUSTERING,
     LITE_SELECTIVE,
@@ -42,8 +43,17 @@ class GrpcClient:
 
     door = DOOR
 
-    def __init__(self, broker: Broker, client_id: str, language: str, release: str, remote: str) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        client_id: str,
+        language: str,
+        release: str,
+        remote: str,
+        local: RegisteredBroker | None = None,
+    ) -> None:
         self._broker = broker
+        self._local = local
         self.account: Account | None = None  # None: the client needs no permissions
         self._began_us = wall_us()
         self.client_id = client_id
@@ -59,9 +69,9 @@ class GrpcClient:
         self.questions = Questions(client_id, self.commands.put_nowait)
 
     @property
-    def broker_index(self) -> None:
-        """None, because a gRPC client speaks to all brokers by way of the proxy."""
-        return
+    def broker_index(self) -> int | None:
+        """The index of the broker that has the endpoint; None for the cluster's, which speaks for all."""
+        return None if self._local is None else self._local.share.position
 
     def notify_members_changed(self, group: str) -> None:
         """Do nothing, because every member gets messages of all queues."""

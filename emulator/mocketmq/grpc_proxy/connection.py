@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, cast
 
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.clock import steady_us
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.door_tap import DoorTap
@@ -25,12 +26,21 @@ class GrpcConnection(asyncio.BufferedProtocol):
     """A client's connection. ``make`` creates its HTTP/2 protocol, for the first client after slow imports.
 
     ``running``, ``incoming`` and ``unread`` count the bytes that the connection occupies, for ``memory``.
-    ``quiet`` counts checks without an RPC. ``tap_number`` is its number in a recording of requests.
+    ``quiet`` counts checks without an RPC. ``tap_number`` is its number in a recording of requests. ``local``
+    is the broker whose endpoint the client has reached; None if the endpoint is that of the cluster.
     """
 
     _buffer = memoryview(bytearray(READ_BYTES))  # shared, because each read is copied out at once
 
-    def __init__(self, tls: Tls, memory: Memory, make: MakeProtocol, tap: DoorTap | None = None) -> None:
+    def __init__(
+        self,
+        tls: Tls,
+        memory: Memory,
+        make: MakeProtocol,
+        tap: DoorTap | None = None,
+        local: RegisteredBroker | None = None,
+    ) -> None:
+        self.local = local
         self.tap_number = 0 if tap is None else tap.connected()
         self._tap = tap
         self.running = self.incoming = self.unread = self.quiet = 0
@@ -57,6 +67,8 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self.peer = with_port(*peer[:2])
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._memory.connections.add(self)
+        if self.local is not None:
+            self.regulate()
 
     @property
     def is_idle(self) -> bool:
@@ -108,7 +120,10 @@ class GrpcConnection(asyncio.BufferedProtocol):
     def regulate(self) -> None:
         """Pause or resume reading as the limits require."""
         is_behind = self._http2 is not None and self._http2.is_behind
-        is_paused = self._is_refused or self._is_stuck or is_behind or self._memory.is_full(self)
+        is_cut_off = self.local is not None and "clients" in self.local.condition.cut_off_from
+        is_paused = (
+            self._is_refused or self._is_stuck or is_behind or is_cut_off or self._memory.is_full(self)
+        )
         if is_paused is not self._is_paused and not self.is_closing():
             self._is_paused = is_paused
             self._transport.pause_reading() if is_paused else self._transport.resume_reading()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.grpc_proxy.codes import Status, StatusError
 from mocketmq.grpc_proxy.memory import Memory
@@ -36,6 +37,12 @@ class Exchange:
     def remote(self) -> str:
         """The client's ``host:port``."""
         return str(self._connection.peer)
+
+    @property
+    def local(self) -> RegisteredBroker | None:
+        """The broker whose endpoint the client has reached; None for that of the cluster."""
+        found: RegisteredBroker | None = self._connection.local
+        return found
 
     @property
     def has_begun(self) -> bool:

@@ -77,7 +77,8 @@ def _request_attributes(broker: Broker, rpc: str, exchange: "Exchange", request:
         group.name if group and group.name else None,
         (exchange.client_id, remote, peer_host(remote)),
         key or None,
-        broker.registry.brokers.only_name or _broker_name(broker, request),
+        broker.registry.brokers.only_name
+        or (exchange.local.name if exchange.local else _broker_name(broker, request)),
     )
 
 

@@ -95,9 +95,12 @@ async def target(call: Call, group_name: str, topic_name: str) -> PopTarget:
 
 
 def _share(call: Call) -> BrokerShare:
-    """The broker that the client names, or ``ALONE``. Raises BrokerDownError if it is down."""
+    """The broker that the client has reached or names, or ``ALONE``. Raises BrokerDownError if it is down."""
     brokers, name = call.broker.registry.brokers, call.request.message_queue.broker.name
-    share = brokers.broker_named(name).share if name in brokers.names else ALONE
+    if call.local is not None:
+        share = call.local.share
+    else:
+        share = brokers.broker_named(name).share if name in brokers.names else ALONE
     brokers.check_is_reachable(share)
     return share
 

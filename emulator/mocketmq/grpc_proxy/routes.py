@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mocketmq.broker.registry.brokers import RegisteredBroker
-from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, QueuesAtBroker, Topic
 from mocketmq.errors import TopicNotFoundError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.topic_types import types_of
+from mocketmq.host_port import split_address
 from mocketmq.message.names import DLQ_PREFIX
 
 ALL_QUEUES: Final = -1
@@ -22,16 +23,20 @@ _AssignmentAnswer = message_class("QueryAssignmentResponse")
 
 
 async def query_route(call: Call) -> Any:
-    """Return the topic's queues at all brokers, whose address is the endpoint that the client named."""
+    """Return the topic's queues at all brokers.
+
+    Their endpoints are those that the client named or, if each broker has one, that of the broker.
+    """
     name = topic_of(call.request.topic)
     topic = await routed_topic(call, name)
     answer = _RouteAnswer()
     for registered in _routed(call, topic):
-        for queue_id in range(max(topic.read_queues, topic.write_queues)):
-            permission = _permission(topic, registered, queue_id)
+        at = topic.at_broker(registered.share.position)
+        for queue_id in range(max(at.read_queues, at.write_queues)):
+            permission = _permission(at, registered, queue_id)
             if permission:
                 queue = answer.message_queues.add(accept_message_types=types_of(topic))
-                queue.MergeFrom(_queue(call, registered.name, queue_id, permission))
+                queue.MergeFrom(_queue(call, registered, queue_id, permission))
     if not answer.message_queues:
         raise GrpcError(Code.FORBIDDEN, f"topic {name} may neither be read nor written")
     answer.message_queues.sort(key=lambda queue: queue.permission)
@@ -45,12 +50,15 @@ async def query_assignment(call: Call) -> Any:
     if not topic.readable:
         raise GrpcError(Code.FORBIDDEN, f"topic {name} may not be read")
     is_in_order = call.broker.registry.groups.is_in_order(group_name)
-    queue_ids = range(topic.read_queues) if is_in_order and not topic.config.is_lite else (ALL_QUEUES,)
     answer = _AssignmentAnswer()
     for registered in _routed(call, topic):
-        permission = _READ_WRITE if registered.permits(topic.perm) & PERM_WRITE else _READ
-        for queue_id in queue_ids:
-            queue = _queue(call, registered.name, queue_id, permission)
+        at = topic.at_broker(registered.share.position)
+        if not at.perm & PERM_READ:
+            continue
+        permission = _READ_WRITE if registered.permits(at.perm) & PERM_WRITE else _READ
+        is_by_queue = is_in_order and not topic.config.is_lite
+        for queue_id in range(at.read_queues) if is_by_queue else (ALL_QUEUES,):
+            queue = _queue(call, registered, queue_id, permission)
             answer.assignments.add().message_queue.CopyFrom(queue)
     return answer
 
@@ -68,29 +76,36 @@ async def routed_topic(call: Call, name: str) -> Topic:
 
 def _routed(call: Call, topic: Topic) -> Sequence[RegisteredBroker]:
     """The brokers that the name server lists for the topic. Raises TopicNotFoundError without any."""
-    found = call.broker.registry.brokers.routed(topic.brokers)
+    routed = call.broker.registry.brokers.routed(topic.brokers)
+    found = [each for each in routed if topic.is_at(each.share.position)]
     if not found:
         raise TopicNotFoundError(f"no broker of topic {topic.name} is in a route; start one of them again")
     return found
 
 
-def _permission(topic: Topic, registered: RegisteredBroker, queue_id: int) -> int:
-    perm = registered.permits(topic.perm)
-    may_read = perm & PERM_READ and queue_id < topic.read_queues
-    may_write = perm & PERM_WRITE and queue_id < topic.write_queues
+def _permission(at: QueuesAtBroker, registered: RegisteredBroker, queue_id: int) -> int:
+    perm = registered.permits(at.perm)
+    may_read = perm & PERM_READ and queue_id < at.read_queues
+    may_write = perm & PERM_WRITE and queue_id < at.write_queues
     if may_read and may_write:
         return _READ_WRITE
     return _READ if may_read else _WRITE if may_write else 0
 
 
-def _queue(call: Call, broker: str, queue_id: int, permission: int) -> Any:
+def _queue(call: Call, registered: RegisteredBroker, queue_id: int, permission: int) -> Any:
     queue = _Queue(id=queue_id, permission=permission)
     queue.topic.CopyFrom(call.request.topic)
-    queue.broker.name = broker
+    queue.broker.name = registered.name
     endpoints = queue.broker.endpoints
     endpoints.CopyFrom(call.request.endpoints)
     if not endpoints.addresses:
         endpoints.addresses.add(host=call.settings.host, port=call.settings.grpc_port)
+    if registered.grpc_port is not None:
+        del endpoints.addresses[1:]
+        endpoints.addresses[0].port = registered.grpc_port
+        if registered.advertise:
+            endpoints.scheme = 0
+            endpoints.addresses[0].host, _ = split_address(registered.advertise, 0)
     if not endpoints.scheme:
         endpoints.scheme = _scheme_of(endpoints.addresses[0].host)
     return queue

@@ -4,6 +4,7 @@ They follow SendMessageActivity, GrpcValidator, ProducerProcessor and EndTransac
 SendMessageActivity of 5.5.0 for priorities.
 """
 
+import random
 import zlib
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_error
+from mocketmq.errors import EmulatorError, IllegalMessageError, NoPermissionError, as_emulator_error
 from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.call import Call, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
@@ -240,7 +241,7 @@ def _message(call: Call, given: Any, topic: Topic) -> Message:
         given.topic.name,
         body,
         properties,
-        _queue_id(call, group, topic) if group else None,
+        _queue_id(call, group, topic),
         sys_flag=sys_flag,
         born_us=call.broker.clock.from_wall(born_us) if born_us > 0 else None,
         born_host=call.remote,
@@ -249,11 +250,25 @@ def _message(call: Call, given: Any, topic: Topic) -> Message:
     )
 
 
-def _queue_id(call: Call, group: str, topic: Topic) -> int:
-    """The queue of a message group. Groups are shared out anew when routes no longer name a broker."""
-    queues = topic.queues[: topic.writable_count]
-    offered = call.broker.registry.brokers.offered(queues) or queues
-    return offered[queue_of_group(group, len(offered))].queue_id
+def _queue_id(call: Call, group: str, topic: Topic) -> int | None:
+    """The queue of a message, by its message group; None if the broker is to choose any.
+
+    Groups are shared out anew when routes no longer name a broker. The endpoint of one broker takes messages
+    for its own queues only. Raises TopicNotFoundError if the broker does not have the topic.
+    """
+    if call.local is None and not group:
+        return None
+    queues = topic.writable
+    if call.local is None:
+        offered = call.broker.registry.brokers.offered(queues) or queues
+        return offered[queue_of_group(group, len(offered))].queue_id
+    share = call.local.share
+    own = [queue for queue in queues if share.has_queue(topic.name, queue.queue_id)]
+    if not own:
+        call.broker.registry.topics.check_is_at(topic, share.position)
+        raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
+    index = queue_of_group(group, len(own)) if group else random.randrange(len(own))  # noqa: S311 - spreads load
+    return own[index].queue_id
 
 
 def _unpacked(body: bytes, encoding: int, limit: int) -> tuple[bytes, int]:

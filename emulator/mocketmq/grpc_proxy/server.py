@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.door_tap import DoorTap
@@ -24,12 +25,27 @@ from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
+BETWEEN_BROKERS: Final = 10
+"""Difference between the ports of one broker's endpoint and of the next."""
+_TRIES: Final = 16
 TICK_S: Final = 5.0
 IDLE_TICKS: Final = int(IDLE_S / TICK_S)
 
 
+class _Endpoint(NamedTuple):
+    """A port for clients: that of the cluster, or the ``local`` one of a broker."""
+
+    local: RegisteredBroker | None
+    listener: PortListener
+
+
 class GrpcServer:
-    """The gRPC server, which the app starts and closes. Without ``access``, clients need no permissions."""
+    """The gRPC server, which the app starts and closes. Without ``access``, clients need no permissions.
+
+    It has one endpoint, or with the setting ``proxy_mode`` ``local`` one for each broker. The endpoint of a
+    broker that is down is closed. A broker that is shut down tells its clients to reconnect, and one that is
+    cut off from clients does not read what they send.
+    """
 
     def __init__(
         self,
@@ -47,8 +63,21 @@ class GrpcServer:
         self.memory = Memory()
         self._ticking: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        make = partial(GrpcConnection, tls, self.memory, self._protocol, tap)
-        self._port_listener = PortListener(make, self._cut)
+        self._brokers = broker.registry.brokers
+        self._leaving: frozenset[int] = frozenset()  # indexes of brokers that are shut down
+        locals_: Iterable[RegisteredBroker | None] = (
+            self._brokers if settings.proxy_mode == "local" else [None]
+        )
+        self._endpoints = [
+            _Endpoint(
+                each,
+                PortListener(
+                    partial(GrpcConnection, tls, self.memory, self._protocol, tap, each),
+                    partial(self._cut, each),
+                ),
+            )
+            for each in locals_
+        ]
         self._engine: asyncio.Task[Any] | None = None
 
     @property
@@ -56,20 +85,63 @@ class GrpcServer:
         """The open port."""
         return OpenPort(self.port, with_port(self._settings.host, self.port))
 
+    @property
+    def broker_doors(self) -> dict[str, OpenPort]:
+        """The open port of each broker's endpoint, by the name of the broker; empty with one for all."""
+        return {
+            each.name: OpenPort(each.grpc_port, with_port(self._settings.host, each.grpc_port))
+            for each in self._brokers
+            if each.grpc_port is not None
+        }
+
     async def start(self) -> None:
         """Accept clients. Raises ListenError."""
-        host = self._settings.host
-        try:
-            self.port = await self._port_listener.listen_at(host, self.port)
-        except OSError as error:
-            raise ListenError(
-                f"cannot listen on {with_port(host, self.port)} for gRPC clients: {error.strerror or error};"
-                " choose another port by --grpc-port, or none by --no-grpc"
-            ) from error
+        await self._listen()
         self._broker.faults.declare(DOOR, operations())
-        brokers = self._broker.registry.brokers
-        await self._broker.outage.add_listener("broker-away", DOOR, self._port_listener, brokers.only_name)
+        self._brokers.on_changed.append(self._brokers_changed)
+        for local, listener in self._endpoints:
+            name = self._brokers.only_name if local is None else local.name
+            is_down = (lambda: False) if local is None else partial(_is_down, local)
+            await self._broker.outage.add_listener("broker-away", DOOR, listener, name, is_down)
         self._tick_later()
+
+    async def _listen(self) -> None:
+        """Open all endpoints at equal distances. If the first port is picked, find a free row of them."""
+        host, fixed = self._settings.host, self.port
+        declared = dict(zip(self._brokers.names, self._settings.declared_brokers, strict=False))
+        for is_last in (*[False] * _TRIES, True):
+            port = fixed
+            try:
+                for index, (local, listener) in enumerate(self._endpoints):
+                    port = self.port + index * BETWEEN_BROKERS if index else fixed
+                    if local is not None and local.name in declared:
+                        port = declared[local.name].grpc_port or port
+                    opened = await listener.listen_at(host, port)
+                    if not index:
+                        self.port = opened
+                    if local is not None:
+                        local.grpc_port = opened
+            except (OSError, OverflowError) as error:
+                for _, listener in self._endpoints:
+                    listener.close()
+                if is_last or fixed or not port:
+                    why = getattr(error, "strerror", None) or error
+                    raise ListenError(
+                        f"cannot listen on {with_port(host, port)} for gRPC clients: {why};"
+                        " choose another port by --grpc-port, or none by --no-grpc"
+                    ) from error
+            else:
+                return
+
+    def _brokers_changed(self) -> None:
+        """Tell clients of brokers that are being shut down to reconnect. Stop reading, or read again."""
+        for connection in list(self.memory.connections):
+            connection.regulate()
+        leaving = frozenset(each.share.position for each in self._brokers if each.state == "shut-down")
+        before, self._leaving = self._leaving, leaving
+        for member in list(self._broker.registry.clients):
+            if member.channel.door == DOOR and member.channel.broker_index in leaving - before:
+                member.channel.reconnect()
 
     def _tick_later(self) -> None:
         self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
@@ -96,9 +168,16 @@ class GrpcServer:
                 connection.abort(f"no request in {IDLE_S:g} s", logging.INFO)
             yield
 
-    def _cut(self) -> None:
+    def _cut(self, local: RegisteredBroker | None) -> None:
         for connection in list(self.memory.connections):
-            connection.abort("injected fault: broker away", logging.INFO)
+            if connection.local is not local:
+                continue
+            if local is not None and local.state == "shut-down":
+                connection.leave()
+            else:
+                is_fault = local is None or local.state == "running"
+                why = "injected fault: broker away" if is_fault else f"{local.name} crashed"
+                connection.abort(why, logging.INFO)
 
     async def _protocol(self, connection: GrpcConnection) -> Any:
         if self._engine is None:
@@ -136,7 +215,8 @@ class GrpcServer:
 
     async def close(self) -> None:
         """Stop accepting, finish running requests, and close. May be called twice."""
-        self._port_listener.close()
+        for _, listener in self._endpoints:
+            listener.close()
         if self._ticking is not None:
             self._ticking.cancel()
         if self._looking is not None:
@@ -151,3 +231,7 @@ class GrpcServer:
             connection.end()
         for task in ending:
             task.cancel()
+
+
+def _is_down(local: RegisteredBroker) -> bool:
+    return local.state != "running"

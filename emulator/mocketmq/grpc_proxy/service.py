@@ -154,6 +154,7 @@ class Service:
             exchange.header("x-mq-language") or "OTHER",
             exchange.header("x-mq-client-version"),
             exchange.remote,
+            exchange.local,
         )
         writing = asyncio.create_task(_write(exchange, client))
         try:
@@ -164,6 +165,9 @@ class Service:
                     client.commands.put_nowait(self._answer_settings(exchange, client, command.settings))
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
+            writing.cancel()
+            while not client.commands.empty():  # the last one may tell the client to reconnect
+                await exchange.send(client.commands.get_nowait())
         except (AccessError, GrpcError) as error:
             writing.cancel()
             await exchange.send(set_status(Command(), code_of(error), str(error)))
@@ -230,6 +234,7 @@ class Service:
             remote,
             request,
             exchange.remaining_s,
+            exchange.local,
         )
 
     def _count(self, name: str, status: Any, exchange: Exchange) -> None:

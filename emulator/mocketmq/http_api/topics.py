@@ -1,5 +1,6 @@
 """Routes for topics and their queues: list, create, change, delete."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -7,20 +8,22 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.lite.lite_topic_list import LiteTopicState
 from mocketmq.broker.registry.topic import (
+    ABSENT,
     MAX_LITE_EXPIRATION,
     PLAIN,
+    QueuesAtBroker,
     Topic,
     permission_bits,
     permission_letters,
 )
-from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import NoPermissionError, TopicNotFoundError
+from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NameSearch, TopicName, TopicPath
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
+from mocketmq.message.identity import MAX_BROKERS
 from mocketmq.message.message_type import MessageType
-from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
+from mocketmq.message.names import DLQ_PREFIX, MAX_QUEUES, RETRY_PREFIX
 
 
 class QueueOut(msgspec.Struct, frozen=True):
@@ -31,6 +34,19 @@ class QueueOut(msgspec.Struct, frozen=True):
     max_offset: int
 
 
+Permission = Literal["r", "w", "rw", "ri", "wi", "rwi"]
+QueueCount = Annotated[int, Meta(ge=1, le=MAX_QUEUES)]
+
+
+class BrokerQueuesOut(msgspec.Struct, frozen=True):
+    """The queues and the permission of a topic at a broker."""
+
+    name: str
+    read_queues: int
+    write_queues: int
+    perm: str
+
+
 class TopicOut(msgspec.Struct, frozen=True):
     """A topic. `perm` has the permissions of clients: `r` to read, `w` to write, `i` to inherit.
 
@@ -38,6 +54,9 @@ class TopicOut(msgspec.Struct, frozen=True):
     consumers get the messages of the highest queue first. A topic of type `lite` has lite topics, which
     `lite_topics` counts, and which expire after `lite_expiration` minutes if that is above 0. Their messages,
     which `lite_messages` counts, are not in its `queues`.
+
+    `brokers` has those brokers of a cluster that have the topic; `read_queues` and `write_queues` are the
+    largest numbers among them. `queues` numbers the queues of all brokers together, in turn.
     """
 
     name: str
@@ -50,6 +69,7 @@ class TopicOut(msgspec.Struct, frozen=True):
     lite_topics: int
     lite_messages: int
     queues: list[QueueOut]
+    brokers: list[BrokerQueuesOut]
 
 
 class TopicsIn(NameSearch, frozen=True):
@@ -71,15 +91,26 @@ class TopicsOut(msgspec.Struct, frozen=True):
     next_after: str | None
 
 
+class BrokerQueuesIn(Input, frozen=True):
+    """A broker that has the topic. What is omitted is as in the topic."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
+    read_queues: QueueCount | UnsetType = UNSET
+    write_queues: QueueCount | UnsetType = UNSET
+    perm: Permission | UnsetType = UNSET
+
+
 class TopicIn(Input, frozen=True):
     """Settings of a topic. If the number of queues shrinks, the other queues remain but are not read.
 
-    If `type` is omitted, a topic keeps its type; a new topic is `mixed`.
+    If `type` is omitted, a topic keeps its type; a new topic is `mixed`. `brokers` names the brokers of a
+    cluster that have the topic, each once. If it is omitted, a topic stays at its brokers; a new topic is at
+    all brokers.
     """
 
-    read_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
-    write_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
-    perm: Literal["r", "w", "rw", "ri", "wi", "rwi"] = "rw"
+    read_queues: QueueCount = 4
+    write_queues: QueueCount = 4
+    perm: Permission = "rw"
     type: MessageType | UnsetType = UNSET
     lite_expiration: (
         Annotated[
@@ -93,6 +124,7 @@ class TopicIn(Input, frozen=True):
         ]
         | UnsetType
     ) = UNSET
+    brokers: Annotated[list[BrokerQueuesIn], Meta(min_length=1, max_length=MAX_BROKERS)] | UnsetType = UNSET
 
 
 class LiteTopicOut(msgspec.Struct, frozen=True):
@@ -160,6 +192,7 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
         wanted.write_queues,
         permission_bits(wanted.perm),
         config if wanted.type is UNSET else config.typed(wanted.type),
+        None if wanted.brokers is UNSET else _placed(call, wanted, wanted.brokers),
     )
     return _topic_out(call, made) if known else Created(_topic_out(call, made))
 
@@ -174,6 +207,20 @@ async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
     """Deletes its messages, including pending ones, retries and dead letters, and all groups' offsets."""
     return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
+
+
+def _placed(call: ApiCall, topic: TopicIn, given: list[BrokerQueuesIn]) -> Mapping[int, QueuesAtBroker]:
+    """The topic's queues at each broker, by position. Raises InvalidArgumentError."""
+    queues: dict[str, QueuesAtBroker] = {}
+    for each in given:
+        if each.name in queues:
+            raise InvalidArgumentError("brokers", each.name, "each broker once")
+        queues[each.name] = QueuesAtBroker(
+            topic.read_queues if each.read_queues is UNSET else each.read_queues,
+            topic.write_queues if each.write_queues is UNSET else each.write_queues,
+            permission_bits(topic.perm if each.perm is UNSET else each.perm),
+        )
+    return call.broker.registry.brokers.placed(queues)
 
 
 def _is_of_users(found: Topic) -> bool:
@@ -193,7 +240,11 @@ def _lite_topic_out(state: LiteTopicState) -> LiteTopicOut:
 
 
 def _topic_out(call: ApiCall, found: Topic) -> TopicOut:
-    lites = call.broker.registry.topics.lites.of(found.name)
+    registry = call.broker.registry
+    lites = registry.topics.lites.of(found.name)
+    names = registry.brokers.names[: found.brokers]
+    brokers = [(name, found.at_broker(position)) for position, name in enumerate(names)]
+    used = {queue.key for queue in found.configured(read=True, write=True)} if found.config.at else set()
     return TopicOut(
         found.name,
         found.read_queues,
@@ -204,7 +255,16 @@ def _topic_out(call: ApiCall, found: Topic) -> TopicOut:
         found.is_system,
         len(lites),
         sum(lite.next_offset - lite.min_offset for lite in lites),
-        [QueueOut(queue.queue_id, queue.min_offset, queue.next_offset) for queue in found.queues],
+        [
+            QueueOut(queue.queue_id, queue.min_offset, queue.next_offset)
+            for queue in found.queues
+            if not used or queue.key in used or queue.next_offset
+        ],
+        [
+            BrokerQueuesOut(name, at.read_queues, at.write_queues, permission_letters(at.perm))
+            for name, at in brokers
+            if at != ABSENT
+        ],
     )
 
 

@@ -8,7 +8,7 @@ request, so each queue keeps its order.
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import groupby
 from typing import Any, Final
@@ -56,7 +56,7 @@ class Replaying:
         self._broker = broker
         self._recording = recording
         self._topics = topics
-        self._queues: dict[str, int] = {}  # numbers of queues of the broker's topics
+        self._queues: dict[str, Sequence[int]] = {}  # queue ids of the broker's topics
         self._refuse = refuse
         self._progress = progress
         self._unreadable: RecordingError | None = None
@@ -111,7 +111,9 @@ class Replaying:
                 raise
             found = await self._broker.create_topic(topic, queues=max(queues, 1))
         brokers = len(found["queues"]) // max(found["read_queues"], found["write_queues"])
-        self._queues[topic] = found["write_queues"] * max(brokers, 1)
+        queue_ids = [queue["queue_id"] for queue in found["queues"]]
+        is_everywhere = queue_ids == list(range(len(queue_ids)))
+        self._queues[topic] = range(found["write_queues"] * max(brokers, 1)) if is_everywhere else queue_ids
 
     def _turns(self) -> Iterator[tuple[int, list[Line]]]:
         """The messages, with their target times: those with the same one together."""
@@ -197,8 +199,11 @@ class Replaying:
 _DENIED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
-def _outgoing(message: RecordedMessage, target_ms: int, queues: int) -> JsonObject:
+def _outgoing(message: RecordedMessage, target_ms: int, queue_ids: Sequence[int]) -> JsonObject:
     """The message as the JSON API takes it. Raises IllegalMessageError, InvalidArgumentError."""
+    queue_id = message.queue_id
+    if queue_id is not None and queue_id not in queue_ids:
+        queue_id = queue_ids[queue_id % len(queue_ids)]
     if message.compression is not None:
         raise IllegalMessageError(
             "compression",
@@ -218,7 +223,7 @@ def _outgoing(message: RecordedMessage, target_ms: int, queues: int) -> JsonObje
         "properties": message.properties or None,
         "delay_level": message.delay_level or None,
         "delay_ms": delay_ms or None,
-        "queue_id": None if message.queue_id is None else message.queue_id % queues,
+        "queue_id": queue_id,
         "message_id": message.message_id,
         "born_ms": born_ms,
         "flag": message.flag or None,

@@ -18,12 +18,12 @@ def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
         return header
     if queue_id < 0 and hasattr(header, "default_topic"):
         topic = topics.find_topic(header.topic)
-        queue_id = random.randrange(topic.write_queues if topic else 1)  # noqa: S311 - spreads load
+        queues = topic.at_broker(share.position).write_queues if topic else 0
+        queue_id = random.randrange(max(queues, 1))  # noqa: S311 - spreads load
     return header._replace(queue_id=share.number_of(header.topic, queue_id))
 
 
 def at_broker(error: QueueNotFoundError, share: BrokerShare) -> QueueNotFoundError:
     """Return the error with the ids at the broker, as its clients know them."""
     topic = error.topic
-    count = share.queue_id(topic, error.count)  # brokers have equally many queues of a topic
-    return type(error)(topic, share.queue_id(topic, error.queue_id), count)
+    return type(error)(topic, share.queue_id(topic, error.queue_id), share.queue_id(topic, error.count))

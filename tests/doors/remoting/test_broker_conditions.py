@@ -9,7 +9,7 @@ import pytest
 from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US
 from mocketmq.errors import BrokerDownError, BrokerStateError, NoPermissionError
 from mocketmq.message.message import Message
-from tests.doors.remoting.broker_pairs import SEND, A, B, Pair, bodies, message_to, running_pair, send
+from tests.doors.remoting.broker_pairs import QUEUES, SEND, A, B, Pair, bodies, message_to, running_pair, send
 from tests.doors.remoting.gates import until
 from tests.support.brokers import TOPIC
 from tests.support.grpc import running_grpc
@@ -23,6 +23,7 @@ AT_B = {"broker": {"name": B}, "id": -1}
 @pytest.fixture
 async def pair() -> AsyncIterator[Pair]:
     async with running_pair() as pair:
+        await pair.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, READ_WRITE)
         yield pair
 
 

@@ -19,6 +19,7 @@ from tests.doors.remoting.broker_pairs import (
     MAX_OFFSET,
     PULL,
     QUERY,
+    QUEUES,
     SEND,
     A,
     B,
@@ -37,6 +38,7 @@ HEARTBEAT, SEND_BACK, END, RESET, CREATE_TOPIC, LIST, CLUSTER = 34, 36, 37, 222,
 @pytest.fixture
 async def pair() -> AsyncIterator[Pair]:
     async with running_pair(slaves=1) as pair:
+        await pair.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, 6)
         yield pair
 
 

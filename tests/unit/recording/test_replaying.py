@@ -25,7 +25,7 @@ class SlowBroker:
         return {"rate": 0, "now_ms": 1_000, "pending": 0}
 
     async def topic(self, _: str) -> dict[str, Any]:
-        return {"queues": [{}], "read_queues": 1, "write_queues": 1}
+        return {"queues": [{"queue_id": 0}], "read_queues": 1, "write_queues": 1}
 
     async def send_batch(self, _: str, messages: Sequence[object]) -> list[dict[str, Any]]:
         self.asked.set()

@@ -60,11 +60,7 @@ class PopTarget(NamedTuple):
         """The queues to pop from, without those of the retry topic."""
         if self.lites is not None:
             return self.lites
-        return (
-            self.share.own_queues(self.topic.name, self.topic.readable)
-            if self.queue is None
-            else [self.queue]
-        )
+        return self.topic.readable_at(self.share) if self.queue is None else [self.queue]
 
     @property
     def is_in_order(self) -> bool:
@@ -121,8 +117,10 @@ class Pops:
         GroupNotFoundError, in upstream's order.
         """
         topic = await self._used_topics.for_reading(topic_name)
-        if queue_id >= topic.readable_count:
-            raise QueueNotFoundError(topic_name, queue_id, topic.readable_count)
+        if share is not ALONE:
+            self._topics.check_may_read(topic, share.position)
+        if queue_id >= (limit := topic.queue_limit(queue_id, is_read=True)):
+            raise QueueNotFoundError(topic_name, queue_id, limit)
         group = await self._groups.for_consuming(group_name)
         return PopTarget(group, topic, None if queue_id < 0 else topic.queues[queue_id], share=share)
 

@@ -179,8 +179,11 @@ class Pull:
         """
         group = await self._groups.for_consuming(group_name)
         topic = await self._used_topics.for_reading(topic_name)
-        if not 0 <= queue_id < topic.readable_count:
-            raise QueueNotFoundError(topic_name, queue_id, topic.readable_count)
+        if topic.config.at:
+            self._topics.check_may_read(topic, queue_id % topic.brokers)
+        limit = topic.queue_limit(queue_id, is_read=True)
+        if not 0 <= queue_id < limit:
+            raise QueueNotFoundError(topic_name, queue_id, limit)
         return group, topic.queues[queue_id]
 
     async def pull(

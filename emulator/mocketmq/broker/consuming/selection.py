@@ -306,7 +306,7 @@ class Selection:
 
 
 def _readable(request: ReceiveRequest, topic: Topic) -> Sequence[Queue]:
-    return request.share.own_queues(topic.name, topic.readable)
+    return topic.readable_at(request.share)
 
 
 def known_topic(queue: Queue, properties: str) -> str:

@@ -138,7 +138,7 @@ class GroupProgress:
         RocketMQ 4 omits readable queues that are not writable. Raises TopicNotFoundError.
         """
         topic = self._topics.get(topic_name)
-        queues = topic.queues[: max(topic.writable_count, topic.readable_count if is_of_5 else 0)]
+        queues = topic.configured(read=is_of_5, write=True)
         times = await self._times((queue, queue.next_offset - 1) for queue in queues)
         return [(queue, times.get((queue.key, queue.next_offset - 1), 0)) for queue in queues]
 
@@ -165,7 +165,7 @@ class GroupProgress:
 
     async def _in_topic(self, name: str, group: ConsumingGroup | None, topic: Topic) -> TopicProgress:
         found, offsets = [], self._groups.offsets_of(name)
-        for queue in topic.queues[: topic.readable_count]:
+        for queue in topic.configured(read=True, write=False):
             group_queue = group.queues.get(queue) if group else None
             committed = offsets.get(queue, 0)
             given = (
@@ -185,7 +185,7 @@ class GroupProgress:
         topic, offsets = self._topics.get(topic_name), self._groups.offsets_of(group_name)
         now_ms = self._clock.now_us() // US_PER_MS
         spans = []
-        for queue in topic.queues[: topic.writable_count]:
+        for queue in topic.configured(read=False, write=True):
             committed = offsets.get(queue, 0)
             oldest, newest = queue.min_offset, queue.next_offset - 1
             wanted = (oldest, newest, committed - 1, committed)

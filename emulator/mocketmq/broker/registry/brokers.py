@@ -6,12 +6,17 @@ forgets: all brokers then run.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from mocketmq.broker.registry.topic import PERM_WRITE
+from mocketmq.broker.registry.topic import ABSENT, PERM_WRITE, QueuesAtBroker
 from mocketmq.clock import US_PER_S, Clock
-from mocketmq.errors import BrokerDownError, BrokerNotFoundError, NoPermissionError
+from mocketmq.errors import (
+    BrokerDownError,
+    BrokerNotFoundError,
+    InvalidArgumentError,
+    NoPermissionError,
+)
 from mocketmq.message.broker_share import ALONE, BrokerShare, is_shared_out
 from mocketmq.store.queue import Queue
 
@@ -42,6 +47,8 @@ class RegisteredBroker:
     """A broker and its condition. ``port`` is 0 without remoting.
 
     ``slave_port`` is that of its slave, None without one.
+    ``grpc_port`` is None unless the broker has an endpoint of its own for gRPC. ``advertise`` is the
+    ``host`` or ``host:port`` that clients are given, or None.
     """
 
     def __init__(self, share: BrokerShare) -> None:
@@ -49,6 +56,8 @@ class RegisteredBroker:
         self.port = 0
         self.vip_port: int | None = None
         self.slave_port: int | None = None
+        self.grpc_port: int | None = None
+        self.advertise: str | None = None
         self.condition = HEALTHY
 
     @property
@@ -96,9 +105,9 @@ class ClusterBrokers:
 
     def __init__(self, clock: Clock, names: tuple[str, ...], slaves: int = 0) -> None:
         self._clock = clock
-        shares = (
-            [BrokerShare(names, position) for position in range(len(names))] if len(names) > 1 else [ALONE]
-        )
+        shares = [BrokerShare(names, position) for position in range(len(names))]
+        if names == ALONE.names:
+            shares = [ALONE]
         self._all = [RegisteredBroker(share) for share in shares]
         self.names = names
         self.endpoints = len(names) * (1 + slaves)
@@ -127,6 +136,16 @@ class ClusterBrokers:
             if each.name == name:
                 return each
         raise BrokerNotFoundError(name, self.names)
+
+    def placed(self, queues: Mapping[str, QueuesAtBroker]) -> Mapping[int, QueuesAtBroker]:
+        """The queues of a topic by position, from those by name: ``ABSENT`` at brokers that are not named.
+
+        Raises InvalidArgumentError for an unknown name.
+        """
+        for name in queues:
+            if name not in self.names:
+                raise InvalidArgumentError("brokers", name, " or ".join(self.names))
+        return {position: queues.get(name, ABSENT) for position, name in enumerate(self.names)}
 
     def set_condition(self, broker: RegisteredBroker, condition: BrokerCondition) -> None:
         """Set a broker's condition."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from mocketmq.broker.registry.topic import PERM_WRITE, Topic
+from mocketmq.broker.registry.topic import PERM_WRITE
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -69,9 +69,9 @@ class NameServer:
         """Set whether routes show that the broker accepts messages."""
         (self._unwritable.discard if is_writable else self._unwritable.add)(broker)
 
-    def perm(self, topic: Topic, broker: str) -> int:
-        """The topic's permission at the broker, as shown in routes."""
-        return topic.perm & ~PERM_WRITE if broker in self._unwritable else topic.perm
+    def perm(self, perm: int, broker: str) -> int:
+        """A topic's permission at the broker, as shown in routes."""
+        return perm & ~PERM_WRITE if broker in self._unwritable else perm
 
     def order(self, topic: str) -> str | None:
         """The topic's order configuration as shown in routes, or None."""

@@ -1,5 +1,6 @@
 """Loads the parts of the registry, and declares the topics and groups of the settings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +17,7 @@ from mocketmq.broker.registry.topic import (
     PERM_READ,
     PERM_WRITE,
     PLAIN,
+    QueuesAtBroker,
     Topic,
     TopicConfig,
     permission_bits,
@@ -23,7 +25,6 @@ from mocketmq.broker.registry.topic import (
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.registry.used_topics import UsedTopics
 from mocketmq.broker.registry.users import Users
-from mocketmq.message.broker_share import broker_names
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.settings import Settings, TopicDeclaration
@@ -57,7 +58,7 @@ async def open_registry(
 
     ``access`` gets the users of the store.
     """
-    brokers = ClusterBrokers(store.clock, broker_names(settings.brokers), settings.slaves)
+    brokers = ClusterBrokers(store.clock, settings.broker_names, settings.slaves)
     topics = Topics(
         store,
         brokers,
@@ -117,6 +118,7 @@ async def declare(
             topic.write_queues,
             permission_bits(topic.perm),
             _config(known_topic, topic),
+            _placed(topics.brokers, topic, anew=anew),
         )
     for group in settings.groups:
         if only_missing and groups.find_group(group.name):
@@ -132,6 +134,22 @@ async def declare(
             quota=group.lite_quota,
         )
         await groups.put(group.name, group.max_retries, group.retry_queues, config)
+
+
+def _placed(
+    brokers: ClusterBrokers, declared: TopicDeclaration, *, anew: bool
+) -> Mapping[int, QueuesAtBroker] | None:
+    """The queues of a declared topic at each broker, by position; None if it stays at its brokers."""
+    if declared.brokers is None and not anew:
+        return None
+    perm = permission_bits(declared.perm)
+    given = dict.fromkeys(brokers.names) if declared.brokers is None else declared.brokers
+    return brokers.placed(
+        {
+            name: QueuesAtBroker(queues or declared.read_queues, queues or declared.write_queues, perm)
+            for name, queues in given.items()
+        }
+    )
 
 
 def _config(known: Topic | None, declared: TopicDeclaration) -> TopicConfig:

@@ -1,12 +1,13 @@
 """A topic: its configuration, its permission and its queues."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from mocketmq.message.names import is_system_topic
+from mocketmq.message.broker_share import ALONE, BrokerShare
+from mocketmq.message.names import MAX_QUEUES, is_system_topic
 from mocketmq.store.queue import Queue
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
@@ -18,17 +19,32 @@ LITE_EXPIRATION: Final = "lite.topic.expiration"
 """The attribute with the minutes after which a lite topic without new messages expires; -1 for never."""
 MAX_LITE_EXPIRATION: Final = 43_200
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_QUEUES)]
+
+
+class QueuesAtBroker(NamedTuple):
+    """The queues and the permission of a topic at one broker; all 0 if the broker does not have the topic."""
+
+    read_queues: _Count = 0
+    write_queues: _Count = 0
+    perm: _Count = 0
+
+
+ABSENT: Final = QueuesAtBroker()
+
 
 class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """A topic's settings besides its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
-    ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers in other units.
+    ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers in other units. ``at`` has
+    the queues at each broker; it is empty if all brokers have the same ones.
     """
 
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
     order: bool = False
     attributes: dict[str, str] = {}
+    at: tuple[QueuesAtBroker, ...] = ()
 
     @property
     def message_type(self) -> str:
@@ -68,8 +84,9 @@ PLAIN = TopicConfig()
 class Topic:
     """A topic's configuration and its queues, by queue id.
 
-    Each of the ``brokers`` has ``read_queues`` and ``write_queues``. ``queues`` has those of all brokers, in
-    the order that ``message/broker_share.py`` describes.
+    Each of the ``brokers`` has ``read_queues`` and ``write_queues``. If ``config.at`` says otherwise, these
+    are the largest numbers, and ``perm`` is what any broker permits. ``queues`` has the queues of all
+    brokers, in the order that ``message/broker_share.py`` describes, including some that no broker uses.
     """
 
     name: str
@@ -80,20 +97,67 @@ class Topic:
     config: TopicConfig = PLAIN
     brokers: int = 1
 
-    @property
-    def readable_count(self) -> int:
-        """The number of queues that consumers read, at all brokers."""
-        return self.read_queues * self.brokers
+    def at_broker(self, position: int) -> QueuesAtBroker:
+        """The queues at the broker with this position, which may be ``ABSENT``."""
+        at = self.config.at
+        return at[position] if at else QueuesAtBroker(self.read_queues, self.write_queues, self.perm)
+
+    def is_at(self, position: int) -> bool:
+        """Whether the broker with this position has the topic."""
+        return self.at_broker(position) != ABSENT
+
+    def queue_limit(self, queue_id: int, *, is_read: bool = False) -> int:
+        """The first number beyond the queues at this queue's broker: those that consumers read, or all."""
+        if self.config.at:
+            at = self.config.at[queue_id % self.brokers]
+            return (at.read_queues if is_read else max(at.read_queues, at.write_queues)) * self.brokers
+        return (self.read_queues if is_read else max(self.read_queues, self.write_queues)) * self.brokers
 
     @property
     def writable_count(self) -> int:
         """The number of queues that producers write, at all brokers."""
-        return self.write_queues * self.brokers
+        return len(self.writable) if self.config.at else self.write_queues * self.brokers
+
+    def writable_number(self, index: int) -> int:
+        """The number of a queue, from its index among those that producers write."""
+        return self.writable[index].queue_id if self.config.at else index
 
     @property
     def readable(self) -> Sequence[Queue]:
-        """The queues that consumers read; none for a topic without read permission."""
-        return self.queues[: self.readable_count] if self.perm & PERM_READ else ()
+        """The queues that consumers may read."""
+        if self.config.at:
+            return self._where(lambda at: at.read_queues if at.perm & PERM_READ else 0)
+        return self.queues[: self.read_queues * self.brokers] if self.perm & PERM_READ else ()
+
+    @property
+    def writable(self) -> Sequence[Queue]:
+        """The queues that producers write. A topic that all brokers have alike may not permit it."""
+        if self.config.at:
+            return self._where(lambda at: at.write_queues if at.perm & PERM_WRITE else 0)
+        return self.queues[: self.write_queues * self.brokers]
+
+    def readable_at(self, share: BrokerShare) -> Sequence[Queue]:
+        """The broker's queues that consumers may read; with ``ALONE``, those of all brokers."""
+        if share is ALONE or not self.config.at:
+            return share.own_queues(self.name, self.readable)
+        return [queue for queue in self.readable if share.has_queue(self.name, queue.queue_id)]
+
+    def configured(self, *, read: bool, write: bool) -> Sequence[Queue]:
+        """The queues that consumers read or producers write, if the permissions allowed it."""
+
+        def count(at: QueuesAtBroker) -> int:
+            return max(at.read_queues if read else 0, at.write_queues if write else 0)
+
+        if self.config.at:
+            return self._where(count)
+        return self.queues[: count(self.at_broker(0)) * self.brokers]
+
+    def _where(self, count: Callable[[QueuesAtBroker], int]) -> list[Queue]:
+        """The first ``count`` queues of each broker."""
+        brokers, counts = self.brokers, [count(at) for at in self.config.at]
+        return [
+            queue for queue in self.queues if queue.queue_id // brokers < counts[queue.queue_id % brokers]
+        ]
 
     @property
     def is_system(self) -> bool:

@@ -3,15 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from types import MappingProxyType
 
 import msgspec
 
-from mocketmq.broker.registry.brokers import ClusterBrokers
+from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.lite_topics import LiteTopics
-from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, PLAIN, Topic, TopicConfig
+from mocketmq.broker.registry.topic import (
+    ABSENT,
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    PLAIN,
+    QueuesAtBroker,
+    Topic,
+    TopicConfig,
+)
 from mocketmq.errors import (
     InvalidArgumentError,
     NoPermissionError,
@@ -20,6 +30,9 @@ from mocketmq.errors import (
 )
 from mocketmq.message.broker_share import is_shared_out
 from mocketmq.message.names import (
+    DLQ_PREFIX,
+    MAX_QUEUES,
+    RETRY_PREFIX,
     SCHEDULE_TOPIC,
     check_topic_name,
     is_system_topic,
@@ -27,8 +40,6 @@ from mocketmq.message.names import (
 from mocketmq.store.queue import LiteQueue, Queue, load_queues
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
-
-MAX_QUEUES = 1_024
 
 _SAVE_TOPIC = (
     "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
@@ -72,9 +83,10 @@ class Topics:
     async def load(self, known: Mapping[tuple[str, int], Queue] = MappingProxyType({})) -> None:
         """Read every topic and queue from the store. ``known`` has queues to use again, by place."""
         for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
-            self._topics[name] = Topic(
-                name, read_queues, write_queues, perm, config=_read(text), brokers=self._brokers_of(name)
-            )
+            config, brokers = _read(text), self._brokers_of(name)
+            if config.at and len(config.at) != brokers:  # only in a store that was edited
+                config = msgspec.structs.replace(config, at=())
+            self._topics[name] = Topic(name, read_queues, write_queues, perm, config=config, brokers=brokers)
         queues = await load_queues(self._database)
         self._last_key = max((queue.key for queue in queues), default=0)
         self.lites.load(queue for queue in queues if isinstance(queue, LiteQueue))
@@ -199,24 +211,60 @@ class Topics:
     ) -> Topic:
         """Create or change the topic. Queues beyond a reduced number are kept but not read, as upstream.
 
-        Without ``config``, an existing topic keeps its configuration. A topic that is created again gets its
-        old queues with their offsets. Raises InvalidArgumentError for an invalid name, number or permission.
+        Brokers that do not have an existing topic still do not have it afterwards. Without ``config``, an
+        existing topic keeps its configuration. A topic that is created again gets its old queues with their
+        offsets. Raises InvalidArgumentError for an invalid name, number or permission.
         """
         self.check(name, read_queues, write_queues, perm)
+        at = dict.fromkeys(range(self._brokers_of(name)), QueuesAtBroker(read_queues, write_queues, perm))
         async with self._creating:
             topic = self._topics.get(name)
             if topic is None or replace:
-                topic = await self._change(topic, name, read_queues, write_queues, perm, config)
+                if topic is not None and topic.config.at:
+                    at = {each: queues for each, queues in at.items() if topic.is_at(each)}
+                topic = await self._change(topic, name, at, config)
         await self._writer.synced()  # after releasing the lock, so that others need not wait
         return topic
+
+    async def put_at(
+        self,
+        name: str,
+        at: Mapping[int, QueuesAtBroker],
+        config: TopicConfig | None = None,
+        *,
+        replace: bool = True,
+    ) -> Topic:
+        """Like ``put``, but sets the queues at some brokers, by position, and keeps those of the others.
+
+        ``ABSENT`` takes the topic from a broker; its queues are kept, but not read. Raises
+        InvalidArgumentError also if no broker would have the topic, or if it must be at all brokers.
+        """
+        for each in at.values():
+            if each != ABSENT:
+                self.check(name, *each)
+        async with self._creating:
+            topic = self._topics.get(name)
+            if topic is None or replace or not all(map(topic.is_at, at)):
+                topic = await self._change(topic, name, at, config)
+        await self._writer.synced()
+        return topic
+
+    def check_is_at(self, topic: Topic, position: int) -> None:
+        """Raise TopicNotFoundError, which begins with upstream's words, if this broker lacks the topic."""
+        check_is_at(topic, self.brokers[position])
+
+    def check_may_read(self, topic: Topic, position: int) -> None:
+        """Raise TopicNotFoundError or NoPermissionError if consumers may not read the topic there."""
+        if topic.config.at:
+            self.check_is_at(topic, position)
+            if not topic.at_broker(position).perm & PERM_READ:
+                raise NoPermissionError(f"the topic[{topic.name}] pulling message is forbidden")
 
     async def _change(
         self,
         topic: Topic | None,
         name: str,
-        read_queues: int,
-        write_queues: int,
-        perm: int,
+        given: Mapping[int, QueuesAtBroker],
         config: TopicConfig | None,
     ) -> Topic:
         """Create the topic, or change the given one; visible on return, but not yet durable."""
@@ -224,6 +272,24 @@ class Topics:
         if config is None:
             config = topic.config if topic is not None else PLAIN
         brokers = self._brokers_of(name)
+        at = tuple(
+            given[each] if each in given else topic.at_broker(each) if topic is not None else ABSENT
+            for each in range(brokers)
+        )
+        read_queues = max(each.read_queues for each in at)
+        write_queues = max(each.write_queues for each in at)
+        perm = reduce(or_, (each.perm for each in at))
+        is_alike = len(set(at)) == 1
+        if not read_queues:
+            raise InvalidArgumentError("brokers", [], "at least one broker that has the topic")
+        if not is_alike and is_at_all_brokers(name, config):
+            given_names = [self.brokers[each].name for each in given if given[each] != ABSENT]
+            raise InvalidArgumentError(
+                "brokers",
+                given_names,
+                f"all brokers alike, because {name} belongs to a group or is of type lite",
+            )
+        config = msgspec.structs.replace(config, at=() if is_alike else at)
         missing = range(len(known), max(read_queues, write_queues) * brokers)
         added = [Queue(self._take_key(), name, queue_id) for queue_id in missing]
         changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config, brokers)
@@ -262,9 +328,12 @@ class Topics:
         write_queues: int,
         perm: int,
         config: TopicConfig | None = None,
+        at: Mapping[int, QueuesAtBroker] | None = None,
     ) -> Topic:
-        """Like ``put``, but refuses system topics, as upstream."""
+        """Like ``put``, or ``put_at`` if ``at`` is given, but refuses system topics, as upstream."""
         self.check_is_for_clients(name)
+        if at is not None:
+            return await self.put_at(name, at, config)
         return await self.put(name, read_queues, write_queues, perm, config)
 
     def check_is_for_clients(self, name: str) -> None:
@@ -293,3 +362,17 @@ class Topics:
 
     def levels(self) -> list[Queue]:
         return self._topics[SCHEDULE_TOPIC].queues
+
+
+def check_is_at(topic: Topic, broker: RegisteredBroker) -> None:
+    """Raise TopicNotFoundError, which begins with upstream's words, if the broker lacks the topic."""
+    if not topic.is_at(broker.share.position):
+        raise TopicNotFoundError(
+            f"topic[{topic.name}] not exist, apply first please! {broker.name} does not have it;"
+            " other brokers do"
+        )
+
+
+def is_at_all_brokers(name: str, config: TopicConfig = PLAIN) -> bool:
+    """Whether all brokers must have the topic, and have it alike."""
+    return config.is_lite or name.startswith((RETRY_PREFIX, DLQ_PREFIX))

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, QueuesAtBroker, Topic
+from mocketmq.broker.registry.topics import Topics, is_at_all_brokers
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.message import Template
 from mocketmq.message.names import (
@@ -53,14 +53,21 @@ class UsedTopics:
             await self._topics.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
         self._auto_create = is_on
 
-    async def for_send(self, name: str, template: Template | None = None) -> Topic:
+    async def for_send(
+        self, name: str, template: Template | None = None, queue_id: int | None = None
+    ) -> Topic:
         """The topic for a client's send. Created on first use if that is on, by the template if given.
 
-        Raises InvalidArgumentError for an invalid name, NoPermissionError if clients may not send to the
-        topic, TopicNotFoundError if the topic does not exist and is not created.
+        As upstream, a template creates the topic only at the broker that has the queue ``queue_id``, and also
+        if only other brokers have it. Raises InvalidArgumentError for an invalid name, NoPermissionError if
+        clients may not send to the topic, TopicNotFoundError if the topic does not exist and is not created.
         """
-        topic = self.ready_for_send(name)
-        return _writable(await self._in_turn(name, template)) if topic is None else topic
+        topic, position = self.ready_for_send(name), None
+        if template is not None and queue_id is not None and queue_id >= 0 and not is_at_all_brokers(name):
+            position = queue_id % len(self._topics.brokers)
+        if topic is not None and (position is None or topic.is_at(position)):
+            return topic
+        return _writable(await self._in_turn(name, template, position))
 
     def ready_for_send(self, name: str) -> Topic | None:
         """Like ``for_send``, but returns None for a topic that must be created or is being created."""
@@ -71,16 +78,19 @@ class UsedTopics:
             raise NoPermissionError(f"Sending message to topic[{name}] is forbidden.")
         return None if topic is None or name in self._turns else _writable(topic)
 
-    async def _in_turn(self, name: str, template: Template | None) -> Topic:
+    async def _in_turn(self, name: str, template: Template | None, position: int | None) -> Topic:
         """Like ``_first_use``, but senders continue in their order of arrival."""
         loop, turns = asyncio.get_running_loop(), self._turns.get(name)
         if turns is not None:
             turns.append(turn := loop.create_future())
             await turn
-            return self._topics.find_topic(name) or await self._first_use(name, template)
+            topic = self._topics.find_topic(name)
+            if topic is not None and (position is None or topic.is_at(position)):
+                return topic
+            return await self._first_use(name, template, position)
         self._turns[name] = []
         try:
-            return await self._first_use(name, template)
+            return await self._first_use(name, template, position)
         finally:
             loop.call_soon(self._next_turn, name)
 
@@ -157,10 +167,13 @@ class UsedTopics:
         if is_of_group:
             raise TopicNotFoundError(f"topic {shown} belongs to no known group")
 
-    async def _first_use(self, name: str, template: Template | None = None) -> Topic:
+    async def _first_use(
+        self, name: str, template: Template | None = None, position: int | None = None
+    ) -> Topic:
         """Create a topic by the template, or a system topic with upstream's number of queues.
 
-        Retry and dead-letter topics have one queue.
+        Retry and dead-letter topics have one queue. Given ``position``, only that broker gets a topic made by
+        the template.
         """
         is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         like = None if is_of_group and template is None else self._like(template)
@@ -170,7 +183,10 @@ class UsedTopics:
         if like is None or is_system_topic(name):
             return self._topics.get(name)
         queues, perm = like
-        return await self._topics.put(name, queues, queues, perm, replace=False)
+        if position is None:
+            return await self._topics.put(name, queues, queues, perm, replace=False)
+        at = {position: QueuesAtBroker(queues, queues, perm)}
+        return await self._topics.put_at(name, at, replace=False)
 
     def _like(self, template: Template | None) -> tuple[int, int] | None:
         """The number of queues and the permission for a topic created on first use; None if that is off."""

@@ -166,7 +166,8 @@ class Seeder:
             message.born_us = seed.sent_us
         if seed.ordering_key is not None and message.queue_id is None:
             topic = await self._used_topics.for_send(message.topic)
-            message.queue_id = queue_of_group(seed.ordering_key, topic.writable_count)
+            index = queue_of_group(seed.ordering_key, topic.writable_count)
+            message.queue_id = topic.writable_number(index)
         message.door = DOOR
         accepted = await self._sender.intake.accept(message)
         due_us = self._due_us(seed, accepted, sent_us, now_us)

@@ -81,11 +81,13 @@ class Intake:
         return self._judge(message, await self._topic_for(message), drops_wait)
 
     def accept_at_once(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage | None:
-        """Like ``accept``, but returns None for a retry, and for a message whose topic does not exist yet."""
+        """Like ``accept``, but returns None for a retry, and if the topic may have to be created."""
         if message.topic.startswith(RETRY_PREFIX):
             return None
         topic = self._used_topics.ready_for_send(message.topic)
-        return None if topic is None else self._judge(message, topic, drops_wait)
+        if topic is None or topic.config.at:
+            return None
+        return self._judge(message, topic, drops_wait)
 
     def _judge(self, message: Message, topic: Topic, drops_wait: bool) -> AcceptedMessage:
         size = len(message.body)
@@ -138,12 +140,14 @@ class Intake:
         priority = checked_priority(message.properties)
         if priority is None:
             return message.queue_id
-        queue_id, given = min(priority, topic.write_queues - 1), message.queue_id
+        given = message.queue_id
         if topic.brokers == 1:
-            return queue_id
+            return min(priority, topic.write_queues - 1)
         if given is None or given < 0:
-            given = self._topics.brokers.open_index()
-        return queue_id * topic.brokers + given % topic.brokers
+            given = queue_for_send(topic, None, self._topics.brokers).queue_id
+        position = given % topic.brokers
+        queue_id = min(priority, max(topic.at_broker(position).write_queues - 1, 0))
+        return queue_id * topic.brokers + position
 
     def _claim(self, message: Message, level: int) -> Claim | None:
         if message.delay_us is not None:
@@ -209,7 +213,7 @@ class Intake:
     async def _topic_for(self, message: Message) -> Topic:
         if message.topic.startswith(RETRY_PREFIX):
             return await self._topic_of_retry(message)
-        return await self._used_topics.for_send(message.topic, message.template)
+        return await self._used_topics.for_send(message.topic, message.template, message.queue_id)
 
     async def _topic_of_retry(self, message: Message) -> Topic:
         """The topic of a retry that a client sends itself (docs/protocol/remoting.md §6.4)."""

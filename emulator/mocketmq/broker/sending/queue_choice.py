@@ -3,8 +3,9 @@
 import random
 
 from mocketmq.broker.registry.brokers import ClusterBrokers
-from mocketmq.broker.registry.topic import Topic
-from mocketmq.errors import BrokerDownError, WrongQueueError
+from mocketmq.broker.registry.topic import PERM_WRITE, Topic
+from mocketmq.broker.registry.topics import check_is_at
+from mocketmq.errors import BrokerDownError, NoPermissionError, WrongQueueError
 from mocketmq.store.queue import Queue
 
 
@@ -14,10 +15,14 @@ def queue_for_send(topic: Topic, queue_id: int | None, brokers: ClusterBrokers) 
     Raises WrongQueueError; BrokerDownError or NoPermissionError if the queue's broker takes no messages.
     """
     if queue_id is None or queue_id < 0:
-        if brokers.closed:
+        if brokers.closed or topic.config.at:
             return _open_queue(topic, brokers)
         return topic.queues[int(random.random() * topic.writable_count)]  # noqa: S311 - spreads load
-    count = max(topic.readable_count, topic.writable_count)
+    if topic.config.at:
+        check_is_at(topic, brokers[queue_id % topic.brokers])
+        if not topic.at_broker(queue_id % topic.brokers).perm & PERM_WRITE:
+            raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
+    count = topic.queue_limit(queue_id)
     if queue_id >= count:
         raise WrongQueueError(topic.name, queue_id, count)
     queue = topic.queues[queue_id]
@@ -28,8 +33,7 @@ def queue_for_send(topic: Topic, queue_id: int | None, brokers: ClusterBrokers) 
 
 def _open_queue(topic: Topic, brokers: ClusterBrokers) -> Queue:
     """A random writable queue of a broker that takes sends. Raises like ``queue_for_send``."""
-    queues = topic.queues[: topic.writable_count]
-    reachable = [queue for queue in queues if brokers.index_of(queue) not in brokers.unreachable]
+    reachable = [queue for queue in topic.writable if brokers.index_of(queue) not in brokers.unreachable]
     if not reachable:
         raise BrokerDownError(f"no broker of topic {topic.name} can be reached; start or reconnect one")
     opened = [queue for queue in reachable if brokers.index_of(queue) not in brokers.closed]

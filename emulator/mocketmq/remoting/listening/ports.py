@@ -86,18 +86,23 @@ def bind_ports(settings: Settings) -> Ports:
 
     Raises SettingError if all brokers would be advertised with the same port.
     """
+    declared = settings.declared_brokers
     has_many_ports = settings.brokers > 1 or settings.slaves
-    if has_many_ports and settings.advertise and split_address(settings.advertise, 0)[1]:
+    is_shared = has_many_ports and not any(each.advertise for each in declared)
+    if is_shared and settings.advertise and split_address(settings.advertise, 0)[1]:
         allowed = "a host without a port, with several brokers or slaves"
         raise SettingError("advertise", settings.advertise, allowed)
     host = settings.host
-    brokers = _bind_row(
-        settings.broker_port,
-        settings.brokers,
-        BETWEEN_BROKERS,
-        lambda port, is_picked: _bind_with_slave(settings, port, is_picked=is_picked),
-        lambda bound: bound.sockets,
-    )
+    if any(each.port or each.vip_port for each in declared):
+        brokers = _bind_declared(settings)
+    else:
+        brokers = _bind_row(
+            settings.broker_port,
+            settings.brokers,
+            BETWEEN_BROKERS,
+            lambda port, is_picked: _bind_with_slave(settings, port, is_picked=is_picked),
+            lambda bound: bound.sockets,
+        )
     try:
         name_servers = _bind_row(
             settings.namesrv_port,
@@ -111,6 +116,21 @@ def bind_ports(settings: Settings) -> Ports:
             _close(each.sockets)
         raise
     return Ports(name_servers, brokers)
+
+
+def _bind_declared(settings: Settings) -> list[BrokerSockets]:
+    """Bind the ports of brokers that the settings declare. Raises ListenError."""
+    bound: list[BrokerSockets] = []
+    try:
+        for index, each in enumerate(settings.declared_brokers):
+            implied = settings.broker_port and settings.broker_port + index * BETWEEN_BROKERS
+            port = each.port or implied
+            bound.append(_bind_with_slave(settings, port, is_picked=False, vip_port=each.vip_port))
+    except BaseException:
+        for one in bound:
+            _close(one.sockets)
+        raise
+    return bound
 
 
 def _bind_row(
@@ -147,7 +167,9 @@ def store_host_of(settings: Settings, ports: Ports | None) -> str:
     """
     ip, port = (LOOPBACK, settings.broker_port) if ports is None else (ports.broker_ip, ports.broker_port)
     local = LOOPBACK if ipaddress.ip_address(ip).is_unspecified else ip
-    return Advertiser(settings.advertise, None).address_for(local, local, port).store_host
+    first = next(iter(settings.declared_brokers), None)
+    advertise = (first.advertise if first else None) or settings.advertise
+    return Advertiser(advertise, None).address_for(local, local, port).store_host
 
 
 def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenError:
@@ -158,9 +180,11 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
     )
 
 
-def _bind_with_slave(settings: Settings, fixed: int, *, is_picked: bool) -> BrokerSockets:
+def _bind_with_slave(
+    settings: Settings, fixed: int, *, is_picked: bool, vip_port: int | None = None
+) -> BrokerSockets:
     """Bind the ports of a broker, and that of its slave if it has one. Raises ListenError."""
-    bound = _bind_broker(settings.host, fixed, is_picked=is_picked)
+    bound = _bind_broker(settings.host, fixed, is_picked=is_picked, vip_port=vip_port)
     if not settings.slaves:
         return bound
     port = bound.ports.port + SLAVE_OFFSET
@@ -172,17 +196,18 @@ def _bind_with_slave(settings: Settings, fixed: int, *, is_picked: bool) -> Brok
     return bound._replace(slave=slave)
 
 
-def _bind_broker(host: str, fixed: int, *, is_picked: bool) -> BrokerSockets:
+def _bind_broker(host: str, fixed: int, *, is_picked: bool, vip_port: int | None = None) -> BrokerSockets:
     """Bind a broker's port and its VIP channel. If ``fixed`` is 0, free ports are picked.
 
+    Without ``vip_port``, the VIP channel is two below the port.
     If the broker's port is fixed and the VIP channel's is taken, the broker starts without a VIP channel, or
     raises ListenError if ``is_picked``. If it is not fixed, pairs of ports are tried.
     """
     for is_last in (*[False] * _TRIES, True):
         broker = _bind(host, fixed, "--broker-port", is_picked=is_picked)
-        vip_port = max(_port_of(broker) + VIP_OFFSET, 1)
         try:
-            vip = _bind(host, vip_port, "--broker-port", is_picked=not fixed)
+            own = vip_port or max(_port_of(broker) + VIP_OFFSET, 1)
+            vip = _bind(host, own, "--broker-port", is_picked=not fixed)
             return BrokerSockets(broker, vip)
         except ListenError as error:
             if is_picked:

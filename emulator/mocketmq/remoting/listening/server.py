@@ -59,6 +59,7 @@ class RemotingServer:
         access: Access | None = None,
         tap: DoorTap | None = None,
     ) -> None:
+        self._settings = settings
         self.namesrv_ports = ports.namesrv_ports
         self._brokers = broker.registry.brokers
         self._slave_of: dict[int, RegisteredBroker] = {}
@@ -75,10 +76,12 @@ class RemotingServer:
         self.grace_s = GRACE_S
         self.tick_s = TICK_S
         self._broker = broker
-        self._settings = settings
         self._ports = ports
         self._ticking: asyncio.TimerHandle | None = None
-        self._advertiser = Advertiser(settings.advertise, container_gateway())
+        gateway = container_gateway()
+        self._advertisers = [
+            Advertiser(each.advertise or settings.advertise, gateway) for each in self._brokers
+        ]
         largest_answer = max(settings.max_message_bytes, settings.max_pull_bytes, MAX_RECEIVED_BYTES)
         self.hub = ConnectionHub(
             *(broker.store.writer, self._reached, self._gone, tls),
@@ -93,6 +96,8 @@ class RemotingServer:
     def _add_brokers(self, ports: Ports) -> dict[int, RegisteredBroker]:
         """Tell the brokers their ports, and return the broker of each port."""
         found: dict[int, RegisteredBroker] = {}
+        for registered, declared in zip(self._brokers, self._settings.declared_brokers, strict=False):
+            registered.advertise = declared.advertise
         for registered, (port, vip_port, slave_port) in zip(self._brokers, ports.brokers, strict=True):
             registered.port, registered.vip_port, registered.slave_port = port, vip_port, slave_port
             if slave_port:
@@ -125,14 +130,20 @@ class RemotingServer:
 
     @property
     def broker_doors(self) -> dict[str, BrokerDoors]:
-        """The open ports of each broker, by name; empty if there is only one broker, without a slave."""
-        if len(self._brokers) == 1 and not self._slave_of:
+        """The open ports of each broker, by name.
+
+        Empty if there is only one broker, which has no slave and is not declared.
+        """
+        if len(self._brokers) == 1 and not self._slave_of and not self._settings.declared_brokers:
             return {}
         ports = (*self._broker_of, *self._slave_of)
         opened = {port: OpenPort(port, with_port(self._settings.host, port)) for port in ports}
         return {
             each.name: BrokerDoors(
-                opened[each.port], opened.get(each.vip_port or 0), opened.get(each.slave_port or 0)
+                opened[each.port],
+                opened.get(each.vip_port or 0),
+                opened.get(each.slave_port or 0),
+                advertised=each.advertise,
             )
             for each in self._brokers
         }
@@ -206,7 +217,8 @@ class RemotingServer:
         host, port = local
         slave = self._slave_of.get(port)
         registered = self._broker_of.get(port) or slave or self._brokers[0]
-        advertised = self._advertiser.address_for(host, peer, registered.port)
+        advertiser = self._advertisers[registered.share.position]
+        advertised = advertiser.address_for(host, peer, registered.port)
         return Reached(
             self._at_slave if slave else self.dispatcher,
             registered.share,

@@ -7,6 +7,7 @@ from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
 from mocketmq.broker.registry.request_modes import ALL_QUEUES, PULL, STRATEGIES, RequestMode, assigned
+from mocketmq.broker.registry.topic import PERM_READ
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -49,9 +50,11 @@ def _queues(
     )
     if topic is None or not topic.readable:
         return None
-    names = [each.name for each in broker.registry.brokers.routed(topic.brokers)]
+    routed = broker.registry.brokers.routed(topic.brokers)
+    at = {each.name: topic.at_broker(each.share.position) for each in routed}
+    names = [name for name, here in at.items() if here.perm & PERM_READ]
     # In the order of MessageQueue.compareTo: by broker, then by id
-    queues = [(name, queue_id) for name in names for queue_id in range(topic.read_queues)]
+    queues = [(name, queue_id) for name in names for queue_id in range(at[name].read_queues)]
     if is_broadcast:
         return queues
     if group is None or strategy not in STRATEGIES:

@@ -68,6 +68,7 @@ class QueryConsumeQueueHeader(NamedTuple):
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Return the first and next offset of each queue of a topic, and the time of its newest message."""
     statistics, share = call.broker.registry.statistics, call.channel.share
+    _check_is_here(call, call.header.topic)
     queues = await call.broker.group_progress.of_topic(call.header.topic, is_of_5=_is_of_5(call))
     table = object_keys(
         (
@@ -139,6 +140,7 @@ async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Respons
 async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
     """Return the times of the oldest, the newest and the last consumed message of each queue."""
     share = call.channel.share
+    _check_is_here(call, call.header.topic)
     spans = [
         {
             "consumeTimeStamp": span.consumed_ms,
@@ -234,6 +236,12 @@ def _consume_stats(found: Iterable[TopicProgress], share: BrokerShare) -> dict[s
 
 def _is_of_5(call: RemotingCall[Any]) -> bool:
     return call.settings.server_version >= V5_0_0
+
+
+def _check_is_here(call: RemotingCall[Any], name: str) -> None:
+    """Raise TopicNotFoundError for a topic that this broker does not have."""
+    topics = call.broker.registry.topics
+    topics.check_is_at(topics.get(name), call.channel.share.position)
 
 
 def _is_of(share: BrokerShare, queue: Queue) -> bool:

@@ -76,19 +76,20 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     except TopicNotFoundError as error:
         _log_miss(call, error)
         raise _no_route(name) from None
-    routed = _routed(call, topic.brokers)
+    routed = [each for each in _routed(call, topic.brokers) if topic.is_at(each.share.position)]
     if not routed:
         raise _no_route(name)
-    queues = [
-        {
+    queues = []
+    for each in routed:
+        at = topic.at_broker(each.share.position)
+        queue_data = {
             "brokerName": each.name,
-            "perm": each.permits(registry.name_server.perm(topic, each.name)),
-            "readQueueNums": topic.read_queues,
+            "perm": each.permits(registry.name_server.perm(at.perm, each.name)),
+            "readQueueNums": at.read_queues,
             "topicSysFlag": topic.config.sys_flag,
-            "writeQueueNums": topic.write_queues,
+            "writeQueueNums": at.write_queues,
         }
-        for each in routed
-    ]
+        queues.append(queue_data)
     datas = [_broker_data(call, each) for each in routed]
     route = {"brokerDatas": datas, "filterServerTable": {}, "queueDatas": queues}
     order = registry.name_server.order(name)
@@ -265,9 +266,9 @@ def _broker_data(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[
 def _addresses(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[str, str]:
     """The addresses of the broker and of its slave, by their ids."""
     address, view = call.channel.advertised, call.channel.name_server
-    host, _ = split_address(address, 0)
+    host, port = split_address(registered.advertise or address, 0)
     if registered.share.position != call.channel.share.position:
-        address = with_port(host, registered.port)
+        address = with_port(host, (registered.advertise and port) or registered.port)
     if registered.slave_port is None:
         return {"0": address}
     slave = {"1": with_port(host, registered.slave_port)}

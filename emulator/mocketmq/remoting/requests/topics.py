@@ -6,7 +6,16 @@ from typing import Any, Final, NamedTuple
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
 from mocketmq.broker.registry.data_version import DataVersion
-from mocketmq.broker.registry.topic import MESSAGE_TYPE, PERM_READ, PERM_WRITE, Topic, TopicConfig
+from mocketmq.broker.registry.topic import (
+    ABSENT,
+    MESSAGE_TYPE,
+    PERM_READ,
+    PERM_WRITE,
+    QueuesAtBroker,
+    Topic,
+    TopicConfig,
+)
+from mocketmq.broker.registry.topics import is_at_all_brokers
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
@@ -72,18 +81,21 @@ async def delete(call: RemotingCall[TopicHeader]) -> Response:
 async def all_topics(call: RemotingCall[NoHeader]) -> Response:
     """List the settings of all topics."""
     topics = call.broker.registry.topics
-    table = {topic.name: _config(topic) for topic in topics}
+    position = call.channel.share.position
+    table = {
+        topic.name: _config(topic, at) for topic in topics if (at := topic.at_broker(position)) != ABSENT
+    }
     return Response(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
 
 
 async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
     """Return the settings of a topic."""
     topic = call.broker.registry.topics.find_topic(call.header.topic)
-    if topic is None:
+    if topic is None or (at := topic.at_broker(call.channel.share.position)) == ABSENT:
         raise RemotingError(
             ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {call.header.topic}"
         )
-    return Response(body=dumps(_config(topic)))
+    return Response(body=dumps(_config(topic, at)))
 
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
@@ -100,8 +112,13 @@ def data_version(version: DataVersion) -> dict[str, int]:
 async def _put(
     call: RemotingCall[Any], wanted: list[tuple[CreateTopicHeader, Mapping[str, str]]]
 ) -> Response:
-    """Check all topics, then create or change them. The remark names attributes without effect here."""
-    topics = call.broker.registry.topics
+    """Check all topics, then create or change them at the broker that the request reached.
+
+    A name server, which upstream refuses such requests, changes them at all brokers. The remark names
+    attributes without effect here.
+    """
+    topics, position = call.broker.registry.topics, call.channel.share.position
+    is_at_all = len(call.broker.registry.brokers) == 1 or call.channel.name_server is not None
     made = []
     for header, changes in wanted:
         if header.topic_filter_type not in _FILTER_TYPES:
@@ -125,7 +142,9 @@ async def _put(
             topics.check_is_for_clients(header.topic)
         except NoPermissionError as error:
             raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        made.append((header.topic, *sizes, config))
+        is_everywhere = is_at_all or is_at_all_brokers(header.topic, config)
+        at = None if is_everywhere else {position: QueuesAtBroker(*sizes)}
+        made.append((header.topic, *sizes, config, at))
     for one in made:
         await topics.put_by_client(*one)
     kept = [
@@ -156,7 +175,7 @@ def _topic_in(body: Mapping[str, Any]) -> tuple[CreateTopicHeader, Mapping[str, 
     return header, attributes
 
 
-def _config(topic: Topic) -> dict[str, Any]:
+def _config(topic: Topic, at: QueuesAtBroker) -> dict[str, Any]:
     filter_type, sys_flag, order, attributes = (
         topic.config.filter_type,
         topic.config.sys_flag,
@@ -166,12 +185,12 @@ def _config(topic: Topic) -> dict[str, Any]:
     return {
         "attributes": attributes,
         "order": order,
-        "perm": topic.perm,
-        "readQueueNums": topic.read_queues,
+        "perm": at.perm,
+        "readQueueNums": at.read_queues,
         "topicFilterType": filter_type,
         "topicName": topic.name,
         "topicSysFlag": sys_flag,
-        "writeQueueNums": topic.write_queues,
+        "writeQueueNums": at.write_queues,
     }
 
 
