@@ -1,7 +1,7 @@
 // The brokers of a cluster with their conditions, and buttons that change them; hidden for a single broker.
 
 import { get, path, post } from "./api.js";
-import { button, h, table } from "./dom.js";
+import { button, field, h, table } from "./dom.js";
 import { follow } from "./follow.js";
 import { count, t, term } from "./language.js";
 import { confirmed, doing, notice } from "./notice.js";
@@ -17,13 +17,14 @@ function actions({ state, cut_off_from: sides, read_only: isReadOnly }) {
 
 const troubles = (broker) => [...broker.cut_off_from.map((side) => `cut-off-from-${side}`), ...(broker.read_only ? ["read-only"] : [])];
 
-const kindOf = (broker) => (broker.state !== "running" ? "over" : troubles(broker).length ? "waiting" : "active");
+const healthOf = (broker) => (broker.state !== "running" ? "down" : troubles(broker).length ? "troubled" : "up");
 
 // `onKnown(brokers)` is called with each state of a cluster's brokers.
 export function showBrokers(place, onKnown) {
   const list = h("div", {});
-  const loses = h("input", { type: "text", name: "loses", size: 8, placeholder: t("brokers.as-set"), maxlength: 20, "aria-label": t("brokers.loses") });
-  const section = h("section", { hidden: true }, h("h2", {}, t("brokers.title")), list, h("label", { class: "row" }, t("brokers.loses"), loses));
+  const loses = h("input", { type: "text", name: "loses", placeholder: t("brokers.as-set"), maxlength: 20 });
+  const section = h("section", { hidden: true }, h("h2", {}, t("brokers.title")), list,
+    h("div", { class: "lone" }, field(t("brokers.loses"), loses)));
 
   async function crash({ name }, does) {
     const { lost } = await post(path`/v1/brokers/${name}/crash`, loses.value.trim() ? { loses: loses.value.trim() } : {});
@@ -48,7 +49,7 @@ export function showBrokers(place, onKnown) {
     section.hidden = false;
     list.replaceChildren(table(t("brokers.table"), [t("column.name"), t("column.state"), t("brokers.routes"), [t("faults.holds"), "number"], ["", "actions"]], brokers.map((broker) => [
       h("span", { class: "mono" }, broker.name),
-      h("span", { class: `kind ${kindOf(broker)}` }, [term("broker-state", broker.state), ...troubles(broker).map((one) => term("broker-trouble", one))].join(" · ")),
+      h("span", { class: `kind ${healthOf(broker)}` }, [term("broker-state", broker.state), ...troubles(broker).map((one) => term("broker-trouble", one))].join(" · ")),
       t(broker.in_routes ? "brokers.in-routes" : "brokers.not-in-routes"), count(broker.held), buttons(broker)])));
     onKnown(brokers);
   });

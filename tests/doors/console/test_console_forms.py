@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY, UNIQ_KEY
 from tests.support.api import Api
-from tests.support.browser import console_page
+from tests.support.browser import console_page, overflow, violations
 from tests.support.chromium import needs_chromium
 from tests.support.grpc import running_grpc
 from tests.support.held_report import HeldReport
@@ -289,6 +289,17 @@ async def test_brokers_of_a_cluster_crash_and_start_by_buttons(browser: "Browser
             await expect(page.get_by_text("broker broker-b")).to_be_visible()
         [fault] = emulator.broker.faults
         assert fault.rule.broker == "broker-b"
+
+
+@pytest.mark.parametrize("width", [390, 1_280])
+async def test_brokers_of_a_cluster_fit_on_each_width(browser: "Browser", width: int) -> None:
+    async with running_grpc(brokers=2) as (emulator, _), ClientSession() as session:
+        url = Api(emulator, session).emulator.url
+        async with console_page(browser, url, "faults", width=width) as page:
+            await page.get_by_role("button", name="Crash: broker-b").click()
+            await expect(page.get_by_label("A crash loses the last")).to_be_visible()
+            assert await violations(page) == []
+            assert await overflow(page) == 0
 
 
 async def test_a_single_broker_has_no_buttons(browser: "Browser", api: Api) -> None:
