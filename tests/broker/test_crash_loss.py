@@ -1,5 +1,7 @@
 """A crash loses what its broker stored last: messages, deliveries, acknowledgements, offsets, and no more."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.snapshots.snapshot_file import SnapshotState
 from mocketmq.broker.verification.expectations import Wanted
 from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.faults.rule import FaultRule
@@ -24,6 +27,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 
 A, B = "broker-a", "broker-b"
 LOSES_US = 10 * S
@@ -46,6 +50,11 @@ async def back(broker: Broker, name: str = A) -> None:
     """Start the broker again, and deliver what waited for it."""
     await broker.broker_lives.start(name)
     await broker.mover.advance(0)
+
+
+async def rows_of(broker: Broker) -> list[tuple[object, ...]]:
+    """The rows of all messages."""
+    return await broker.store.database.rows("SELECT * FROM messages ORDER BY log_offset")
 
 
 async def state(broker: Broker, body: str) -> tuple[str, list[str]]:
@@ -332,6 +341,52 @@ async def test_a_snapshot_brings_back_what_a_crash_has_lost(anywhere: Path | str
         assert broker.held.pending == 0
         await broker.mover.advance(600 * S)
         assert bodies(await visible(broker)) == before
+
+
+async def test_a_crash_during_a_save_is_later_than_the_snapshot(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are copied before the crash, and the file is written after it."""
+    async with running_broker(anywhere, topic_queues=1) as broker:
+        await send(broker, "lost")
+        before = await rows_of(broker)
+        shelf, writing, going_on = broker.snapshots.shelf, threading.Event(), threading.Event()
+        write = shelf.write
+
+        def write_slowly(name: str, file: bytes, state: SnapshotState | None = None) -> None:
+            writing.set()
+            going_on.wait(PATIENCE_S)
+            write(name, file, state)
+
+        monkeypatch.setattr(shelf, "write", write_slowly)
+        saving = asyncio.create_task(broker.snapshots.save("here"))
+        assert await asyncio.to_thread(writing.wait, PATIENCE_S)
+        assert await crash(broker) == 1
+        going_on.set()
+        await saving
+        await broker.snapshots.restore("here")
+        assert await rows_of(broker) == before
+        assert bodies(await visible(broker)) == ["lost"]
+
+
+async def test_a_held_message_that_a_crash_cancelled_is_held_again(anywhere: Path | str) -> None:
+    """The crash changes the message's record, which is older than the lost delivery."""
+    async with running_broker(anywhere, topic_queues=1) as broker:
+        await broker.faults.add_rule(FaultRule(do="deliver-late", by="1h"))
+        held = await send(broker, "held", TIMER_DELAY_MS="1000")
+        await broker.mover.advance(2 * S)
+        for number in range(8):  # most messages are shared
+            await send(broker, f"other {number}")
+        await broker.mover.advance(60 * S)
+        before = await rows_of(broker)
+        await broker.snapshots.save("here")
+        await broker.pending.deliver_now(held.stored.unique_key)
+        assert await crash(broker) == 1
+        await broker.snapshots.restore("here")
+        assert await rows_of(broker) == before
+        await broker.faults.clear()
+        await broker.mover.advance(3_600 * S)
+        assert bodies(await visible(broker))[-1] == "held"
 
 
 # What tests are told

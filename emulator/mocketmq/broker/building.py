@@ -384,7 +384,9 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         on_restored,
     )
     broker.crash_loss.on_changed = restorer.lineage.changed
-    capture = partial(capture_state, broker.store, broker.timer, broker.schemes, broker.levels)
+    capture = partial(
+        capture_state, broker.store, broker.timer, broker.schemes, broker.levels, restorer.lineage
+    )
     broker.snapshots = Snapshots(settings, broker.store.clock, broker.committed_offsets, capture, restorer)
 
 

@@ -9,7 +9,7 @@ is delivered when the broker starts. Acknowledgements and committed offsets of t
 this is one durable transaction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -192,8 +192,9 @@ class CrashLoss:
         gone = [row.log_offset for row in found.records if self._takes_from_consumers(row)]
         taken = {*gone}
         count += sum(self._lose_record(batch, row, found) for row in found.records if row.log_offset in taken)
-        if found.records:
-            batch.on_commit(partial(self.on_changed, found.records[0].log_offset))
+        changed = [*_changed_offsets(found)]
+        if changed:
+            batch.on_commit(partial(self.on_changed, min(changed)))
         batch.execute(_AT_CRASH, (crash_us, batch.now_us))
         for log_offset in gone:
             delete_receipts(batch, log_offset)
@@ -258,6 +259,16 @@ class CrashLoss:
             before.setdefault((step.group, step.queue), step.offsets[0])
         self._groups.go_back(batch, before)
         batch.on_commit(partial(trail.remove, is_lost))
+
+
+def _changed_offsets(found: _Found) -> Iterator[int]:
+    """The log offsets of all messages that a loss may change."""
+    for row in found.records:
+        yield row.log_offset
+        if row.parked_record is not None:
+            yield row.parked_record
+    for record_offset, *_ in found.held:
+        yield record_offset
 
 
 def _mark_undelivered(batch: Batch, number: int, record_offset: int) -> None:

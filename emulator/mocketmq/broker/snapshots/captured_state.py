@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from mocketmq.broker.snapshots.lineage import History, Lineage
 from mocketmq.broker.snapshots.snapshot_file import MAX_BYTES, SnapshotState, new_manifest
 from mocketmq.clock import wall_us
 from mocketmq.errors import SnapshotQuotaError
@@ -19,10 +20,10 @@ _KEEP: Final = "INSERT OR IGNORE INTO snapshot.kept_records VALUES (?, ?, ?, ?, 
 
 
 class CapturedState(NamedTuple):
-    """A copy of the state, and the next log offset when it was copied."""
+    """A copy of the state, and the history of the store when its rows were copied."""
 
     state: SnapshotState
-    next_log_offset: int
+    history: History
 
 
 class _Chosen(NamedTuple):
@@ -32,7 +33,9 @@ class _Chosen(NamedTuple):
     read: Callable[[], Iterable[KeptRecord]]
 
 
-async def capture_state(store: Store, timer: Timer, schemes: SchemeSet, levels: LevelQueues) -> CapturedState:
+async def capture_state(
+    store: Store, timer: Timer, schemes: SchemeSet, levels: LevelQueues, lineage: Lineage
+) -> CapturedState:
     """Copy the state as it is now.
 
     Must not be cancelled, because a thread uses the connection that writes. Raises a StoreError, and
@@ -43,14 +46,12 @@ async def capture_state(store: Store, timer: Timer, schemes: SchemeSet, levels: 
     check_size(size)
     async with database.attached(empty_snapshot()) as connection, timer.intervention():
 
-        def work(batch: Batch) -> tuple[int, int, int, Sequence[_Chosen]]:
+        def work(batch: Batch) -> tuple[int, History, int, Sequence[_Chosen]]:
             chosen = [_Chosen(one.name, one.choose_records()) for one in schemes.all_timed]
             save_rows(batch, list(levels.delay_offsets))
-            return batch.now_us, batch.next_log_offset, schemes.pending, chosen
+            return batch.now_us, lineage.history(batch.next_log_offset), schemes.pending, chosen
 
-        now_us, next_log_offset, pending, chosen = await store.writer.commit(
-            work, alone=True, until="visible"
-        )
+        now_us, history, pending, chosen = await store.writer.commit(work, alone=True, until="visible")
 
         def finish() -> tuple[bytes, tuple[int, int, int]]:
             connection.executemany(_KEEP, _kept_rows(chosen, size))
@@ -72,7 +73,7 @@ async def capture_state(store: Store, timer: Timer, schemes: SchemeSet, levels: 
         messages=messages,
         pending=pending,
     )
-    return CapturedState(SnapshotState(manifest, content), next_log_offset)
+    return CapturedState(SnapshotState(manifest, content), history)
 
 
 def _kept_rows(chosen: Sequence[_Chosen], size: int) -> Iterator[tuple[object, ...]]:

@@ -11,6 +11,7 @@ was changed by hand has another one. Nothing is known of earlier runs, whose las
 have undone.
 """
 
+from collections.abc import Sequence
 from itertools import count, zip_longest
 from typing import Final, NamedTuple
 
@@ -26,10 +27,10 @@ class _Branch(NamedTuple):
     number: int
 
 
-class _State(NamedTuple):
-    """The branches of a snapshot, and its next log offset."""
+class History(NamedTuple):
+    """The branches of a state, and its next log offset."""
 
-    branches: list[_Branch]
+    branches: Sequence[_Branch]
     end: int
 
 
@@ -39,17 +40,21 @@ class Lineage:
     def __init__(self) -> None:
         self._numbers = count()
         self._branches = [self._new_branch(0)]
-        self._states: dict[str, _State] = {}  # by digest
+        self._states: dict[str, History] = {}  # by digest
 
-    def saved(self, digest: str, end: int) -> None:
-        """Note that the store was saved when its next log offset was ``end``."""
-        self._remember(digest, _State([one for one in self._branches if one.begin < end], end))
+    def history(self, end: int) -> History:
+        """The history of the store as it is now, whose next log offset is ``end``."""
+        return History([one for one in self._branches if one.begin < end], end)
+
+    def saved(self, digest: str, history: History) -> None:
+        """Note the history of a snapshot. It is that of the store when its rows were copied."""
+        self._remember(digest, history)
 
     def restored(self, digest: str, end: int) -> None:
         """Note that a snapshot was restored, whose next log offset is ``end``."""
         state = self._states.get(digest)
         if state is None or len(state.branches) >= MAX_BRANCHES:
-            state = _State([self._new_branch(0)], end)
+            state = History([self._new_branch(0)], end)
         self._remember(digest, state)
         self._branches = [*state.branches, self._new_branch(end)]
 
@@ -70,7 +75,7 @@ class Lineage:
                 return min(state.end, *(one.begin for one in (ours, theirs) if one is not None))
         return state.end
 
-    def _remember(self, digest: str, state: _State) -> None:
+    def _remember(self, digest: str, state: History) -> None:
         self._states.pop(digest, None)
         self._states[digest] = state
         while len(self._states) > MAX_STATES:

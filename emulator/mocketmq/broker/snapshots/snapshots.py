@@ -156,7 +156,7 @@ class Snapshots:
                 return complete.manifest
 
             manifest = await asyncio.to_thread(write)
-            self._restorer.lineage.saved(manifest.sha256, captured.next_log_offset)
+            self._restorer.lineage.saved(manifest.sha256, captured.history)
             return Kept(name, manifest)
 
     def _check_room(self, name: str, replace: bool, size: int) -> None:
