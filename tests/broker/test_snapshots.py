@@ -277,6 +277,41 @@ async def test_a_store_that_is_too_large_is_refused_before_it_is_copied(
         assert (await broker.snapshots.save("later")).manifest.pending == 1
 
 
+async def test_sends_that_wait_for_a_save_are_stored_when_it_fails(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(anywhere) as broker:
+        for _ in range(2):
+            await send_in(broker, 60_000, "timed")
+        copying, going_on = threading.Event(), threading.Event()
+        scheme = scheme_of(broker)
+        choose = scheme.choose_records
+
+        def choose_in_vain() -> Callable[[], Iterable[KeptRecord]]:
+            read = choose()
+
+            def read_in_vain() -> Iterator[KeptRecord]:
+                yield from read()
+                copying.set()
+                going_on.wait(PATIENCE_S)
+                raise SnapshotQuotaError("the snapshot would be too large")
+
+            return read_in_vain
+
+        monkeypatch.setattr(scheme, "choose_records", choose_in_vain)
+        saving = asyncio.create_task(broker.snapshots.save("here"))
+        assert await asyncio.to_thread(copying.wait, PATIENCE_S)
+        sending = asyncio.create_task(send(broker, "meanwhile"))
+        await asyncio.sleep(0)
+        going_on.set()
+        with pytest.raises(SnapshotQuotaError):
+            await saving
+        await sending
+        assert bodies(await visible(broker)) == ["meanwhile"]
+        monkeypatch.undo()
+        assert (await broker.snapshots.save("here")).manifest.pending == 2
+
+
 def test_pending_messages_are_compared_by_the_key_of_their_table() -> None:
     """Otherwise the time grows with the square of their number."""
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -308,6 +343,28 @@ async def test_a_failure_after_the_restore_says_that_the_state_was_replaced(
         await broker.snapshots.restore("here")
         await broker.mover.advance(2 * S)
         assert bodies(await visible(broker)) == ["one"]
+
+
+async def test_a_restore_that_fails_after_its_commit_shares_no_messages(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are those of the snapshot, but the memory is not."""
+    async with running_broker(anywhere) as broker:
+        await send(broker, "one")
+        manifest = (await broker.snapshots.save("here")).manifest
+        restorer = broker.snapshots._restorer
+        assert restorer.lineage.shared_end(manifest.sha256) == 1
+
+        async def fail() -> None:
+            raise RuntimeError("a defect")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.registry.groups, "reload", fail)
+            with pytest.raises(RuntimeError, match="a defect"):
+                restorer._reload(manifest, [])  # in the writer's task, the error would stop the broker
+        assert restorer.lineage.shared_end(manifest.sha256) == 0
+        await broker.snapshots.restore("here")
+        assert restorer.lineage.shared_end(manifest.sha256) == 1
 
 
 async def test_a_snapshot_that_a_failure_left_attached_is_detached(anywhere: Path | str) -> None:

@@ -54,8 +54,8 @@ async def capture_state(
         now_us, history, pending, chosen = await store.writer.commit(work, alone=True, until="visible")
 
         def finish() -> tuple[bytes, tuple[int, int, int]]:
-            connection.executemany(_KEEP, _kept_rows(chosen, size))
-            connection.commit()
+            with connection:  # commits, or rolls back before a waiting send uses the connection
+                connection.executemany(_KEEP, _kept_rows(chosen, size))
             counts = [
                 connection.execute(f"SELECT count(*) FROM snapshot.{table}").fetchone()[0]
                 for table in ("topics", "groups", "messages")

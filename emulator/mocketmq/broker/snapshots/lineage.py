@@ -59,7 +59,7 @@ class Lineage:
         self._branches = [*state.branches, self._new_branch(end)]
 
     def changed(self, begin: int) -> None:
-        """Note that a crash has changed messages from this log offset on, which it lost."""
+        """Note that messages from this log offset on may have changed."""
         kept = [one for one in self._branches if one.begin < begin]
         self._branches = (
             [*kept, self._new_branch(begin)] if len(kept) < MAX_BRANCHES else [self._new_branch(0)]

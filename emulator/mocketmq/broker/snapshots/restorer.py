@@ -191,6 +191,7 @@ class Restorer:
 
     def _reload(self, manifest: Manifest, moved: list[GroupQueue]) -> None:
         """Read everything again that is kept in memory."""
+        self.lineage.changed(0)  # shares nothing with a snapshot unless all is read
         self._store.clock.begin_at(manifest.now_us)
         with self._store.database.reading_at_once():
             moved += _at_once(self._load_all())
