@@ -1,9 +1,13 @@
 """States of snapshots in memory: the newest ones that fit, of the files that are there."""
 
+import weakref
+from pathlib import Path
+
 import pytest
 
 from mocketmq.broker.snapshots import state_cache
-from mocketmq.broker.snapshots.snapshot_file import SnapshotState, new_manifest
+from mocketmq.broker.snapshots.shelf import FileShelf, MemoryShelf
+from mocketmq.broker.snapshots.snapshot_file import SnapshotState, new_manifest, write_archive
 from mocketmq.broker.snapshots.state_cache import StateCache
 
 MANIFEST = new_manifest(saved_us=0, now_us=0, clock="manual", topics=0, groups=0, messages=0, pending=0)
@@ -21,8 +25,26 @@ def test_the_least_recently_used_states_leave(monkeypatch: pytest.MonkeyPatch) -
     assert cache.find("a", 1) is states["a"]
     cache.keep("c", 1, states["c"])
     assert [cache.find(name, 1) for name in ("a", "b", "c")] == [states["a"], None, states["c"]]
-    cache.keep("large", 1, state(11))
-    assert [cache.find(name, 1) for name in ("a", "c", "large")] == [None] * 3
+
+
+def test_a_state_larger_than_the_cache_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_cache, "MAX_CACHED_BYTES", 10)
+    cache, small = StateCache(), state(4)
+    cache.keep("small", 1, small)
+    cache.keep("large", 1, state(4))
+    cache.keep("large", 2, state(11))
+    assert [cache.find("small", 1), cache.find("large", 1), cache.find("large", 2)] == [small, None, None]
+
+
+def test_a_removed_snapshot_leaves_no_state_in_memory(tmp_path: Path) -> None:
+    for shelf in (MemoryShelf(), FileShelf(tmp_path)):
+        complete, file = write_archive(state(4))
+        shelf.write("here", file, complete)
+        kept = weakref.ref(complete)
+        del complete
+        assert kept()
+        shelf.remove("here")
+        assert kept() is None
 
 
 def test_another_file_under_the_name_has_another_state() -> None:

@@ -176,6 +176,7 @@ class FileShelf:
         self._stat(name)
         try:
             self._path(name).unlink(missing_ok=True)
+            self._cache.keep(name, None, None)
             sync_path(self.directory)
         except OSError as error:
             raise self._refusal("removed", error) from error

@@ -32,10 +32,10 @@ class StateCache:
             return found[1]
 
     def keep(self, name: str, stamp: object, state: SnapshotState | None) -> None:
-        """Keep this state in the place of an earlier one, or none if it is None."""
+        """Keep this state in the place of an earlier one, or none if it is None or larger than the cache."""
         with self._lock:
             self._states.pop(name, None)
-            if state is not None:
+            if state is not None and len(state.content) <= MAX_CACHED_BYTES:
                 self._states[name] = stamp, state
             size = sum(len(each.content) for _, each in self._states.values())
             while size > MAX_CACHED_BYTES:
