@@ -10,7 +10,7 @@ field that is not given.
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
@@ -61,6 +61,25 @@ class SeedFile:
     def place(self, field: str) -> str:
         """Name the file, the line and the column of a field, such as ``messages[3].delay``."""
         return f"{self.name}, {position_at(self._text, self._offset_of(path_of(field)))}"
+
+    def offsets_of(self, fields: Collection[str]) -> Iterator[tuple[str, int]]:
+        """The offset of each message's own fields of these names, in a text that :meth:`tables` has read."""
+        match self._format:
+            case "toml":
+                for path, at in self._toml_offsets.items():
+                    if len(path) == len((_ARRAY, 0, "field")) and path[0] == _ARRAY and path[2] in fields:
+                        yield str(path[2]), at
+            case "jsonl":
+                for line, at in self._json_lines():
+                    for path, offset in json_offsets(line).items():
+                        if len(path) == 1 and path[0] in fields:
+                            yield str(path[0]), at + offset
+            case "csv":
+                columns, *rows = self._csv_rows() or [[]]
+                for row in rows:
+                    for column, cell in zip(columns, row, strict=True):
+                        if column.text.strip() in fields:
+                            yield column.text.strip(), cell.offset
 
     def _offset_of(self, path: Path) -> int:
         if self._format == "toml":

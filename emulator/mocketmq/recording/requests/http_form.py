@@ -17,6 +17,7 @@ from mocketmq.recording.masks import STARS, Masks
 from mocketmq.recording.recorded_message import NOT_OF_SENDERS, OF_BROKERS
 from mocketmq.recording.requests.credentials import path_without_credentials, text_without_credentials
 from mocketmq.recording.requests.request_file import LARGEST
+from mocketmq.recording.requests.seed_times import changed_times
 
 _TEXTS: Final = ("application/json", "application/problem+json", "text/xml", "application/xml")
 """Media types of recorded bodies. Snapshots and reports are left out: they hold all messages."""
@@ -27,8 +28,6 @@ _SENTENCES: Final = ("text", "explanation", "differences")
 _OF_QUERY: Final = {"key": KEYS, "keys": KEYS, "tag": TAGS}
 _CONTENT: Final = re.compile(r"<(MessageBody|MessageTag|MessageKey|Properties)>(.*?)</\1>", re.DOTALL)
 _KEPT: Final = frozenset(("body", "body_base64", "body_json", "json_path", "properties", "keys", "tag"))
-_SEED_TIMES: Final = re.compile(r'(sent_at|deliver_at|start_deliver_ms|born_ms)("?\s*[=:]\s*"?)([\w.:+-]+)')
-"""Times in the text of a TOML or JSON lines file of seeds."""
 _CONTENT_FIELDS: Final = frozenset(("body", "body_json", "properties", "json_path"))
 """Fields with content of messages, in which an application may name anything."""
 _DEEPEST: Final = 64
@@ -241,10 +240,6 @@ def changed_properties(text: str, equals: str, end: str, change: Callable[[str, 
     )
 
 
-def _changed_seeds(text: str, change: Callable[[str, str], str]) -> str:
-    return _SEED_TIMES.sub(lambda found: f"{found[1]}{found[2]}{change(found[3], found[1])}", text)
-
-
 def changed(
     value: Any, change: Callable[[str, str], str], kept: frozenset[str] = _KEPT, field: str = ""
 ) -> Any:
@@ -258,8 +253,8 @@ def changed(
             return int(change(str(value), field)) if value > 0 else value
         case list():
             return [changed(each, change, kept, field) for each in value]
-        case {"text": str(text), "format": _} if kept is _KEPT:
-            return {**value, "text": _changed_seeds(text, change)}
+        case {"text": str(text), "format": ("toml" | "jsonl" | "csv") as file_format} if kept is _KEPT:
+            return {**value, "text": changed_times(text, file_format, change)}
         case dict():
             return {
                 name: each if name in kept else changed(each, change, kept, name)
