@@ -8,10 +8,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.registry.brokers import BrokerState, CutOff, RegisteredBroker
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import BrokerNotFoundError, BrokerStateError, InvalidArgumentError
-from mocketmq.http_api.fields import Input, NoInput
+from mocketmq.errors import BrokerNotFoundError, BrokerStateError
+from mocketmq.http_api.fields import Input, NoInput, matching
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
-from mocketmq.setting_rules import CRASH_LOSS, CrashLoss, parse_crash_loss
+from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss
 
 
 class BrokerOut(msgspec.Struct, frozen=True):
@@ -52,13 +52,23 @@ class BrokerPath(Input, frozen=True):
     broker: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
 
 
+Loss = Annotated[
+    str,
+    matching(
+        r"^(?:nothing|unreplicated|0|1h|60m|(?=[0-9])(?:[0-5]?[0-9]m)?(?:[0-5]?[0-9](?:\.[0-9]{1,6})?s)?"
+        r"|[0-9]{1,3}(?:\.[0-9]{1,6})?s|[0-9]{1,6}(?:\.[0-9]{1,3})?ms|[0-9]{1,9}us)$",
+        CRASH_LOSS.allowed,
+    ),
+]
+
+
 class CrashIn(Input, frozen=True):
     """What the crash loses. With `unreplicated`, it is what the slave does not have yet.
 
     By default, the setting `crash_loses` says it.
     """
 
-    loses: Annotated[str, Meta(max_length=40, description=CRASH_LOSS.allowed)] | UnsetType = UNSET
+    loses: Loss | UnsetType = UNSET
 
 
 async def brokers(call: ApiCall, _: NoInput) -> BrokerList:
@@ -72,17 +82,10 @@ async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashO
 
     Routes name it for another 120 s by the broker's clock, as the name server does not notice at once.
     """
-    loses = None if body.loses is UNSET else _loss_in(body.loses)
+    loses = None if body.loses is UNSET else parse_crash_loss(body.loses)
     crash = await call.broker.broker_lives.crash(path.broker, loses)
     out = await _answer(call, crash.broker)
     return CrashOut(**msgspec.structs.asdict(out), lost=crash.lost)
-
-
-def _loss_in(text: str) -> CrashLoss:
-    try:
-        return parse_crash_loss(text)
-    except ValueError as error:
-        raise InvalidArgumentError("loses", text, CRASH_LOSS.allowed) from error
 
 
 async def shut_down_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:

@@ -17,7 +17,7 @@ from mocketmq.broker.registry.topic import (
     permission_letters,
 )
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError
+from mocketmq.errors import BrokerNotFoundError, InvalidArgumentError, NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NameSearch, TopicName, TopicPath
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
@@ -210,9 +210,11 @@ async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
 
 
 def _placed(call: ApiCall, topic: TopicIn, given: list[BrokerQueuesIn]) -> Mapping[int, QueuesAtBroker]:
-    """The topic's queues at each broker, by position. Raises InvalidArgumentError."""
+    """The topic's queues at each broker, by position. Raises BrokerNotFoundError, InvalidArgumentError."""
+    brokers = call.broker.registry.brokers
     queues: dict[str, QueuesAtBroker] = {}
     for each in given:
+        brokers.broker_named(each.name)
         if each.name in queues:
             raise InvalidArgumentError("brokers", each.name, "each broker once")
         queues[each.name] = QueuesAtBroker(
@@ -220,7 +222,7 @@ def _placed(call: ApiCall, topic: TopicIn, given: list[BrokerQueuesIn]) -> Mappi
             topic.write_queues if each.write_queues is UNSET else each.write_queues,
             permission_bits(topic.perm if each.perm is UNSET else each.perm),
         )
-    return call.broker.registry.brokers.placed(queues)
+    return brokers.placed(queues)
 
 
 def _is_of_users(found: Topic) -> bool:
@@ -301,7 +303,7 @@ TOPICS = RouteGroup(
             TopicIn,
             is_body_optional=True,
             may_create=True,
-            errors=[NoPermissionError],
+            errors=[BrokerNotFoundError, NoPermissionError],
         ),
         Route(
             "DELETE",

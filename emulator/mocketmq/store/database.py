@@ -2,7 +2,7 @@
 
 aiosqlite gives each connection a thread. One connection writes, and a few others read committed rows. An
 in-memory database has a single connection for both. Each transaction or query is one call, so readers never
-see uncommitted rows. ``write_connection`` runs small transactions without the thread.
+see uncommitted rows. ``write_connection`` runs small transactions and quick reads without a thread.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from mocketmq.errors import (
     StoreUnreadableError,
 )
 from mocketmq.failpoint import pass_point
+from mocketmq.run_to_completion import run_to_completion
 from mocketmq.store import checkpoints
 from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
 from mocketmq.store.damage import ERRORS, has_log, is_damage, words_of
@@ -144,15 +145,23 @@ class Database:
         try:
             if are_few and (rows := self._writer.read(sql, parameters)) is not None:
                 return rows
-            reader = await self._idle.get()
-            try:
-                return list(await reader.execute_fetchall(sql, parameters))
-            finally:
-                self._idle.put_nowait(reader)
         except ERRORS as error:
-            if is_damage(error):
-                raise StoreDamagedError(self._met(error)) from error
-            raise StoreUnavailableError(f"the store cannot be read: {error}") from error
+            raise self._read_error(error) from error
+        return await run_to_completion(self._read(await self._idle.get(), sql, parameters))
+
+    async def _read(self, reader: aiosqlite.Connection, sql: str, parameters: Sequence[object]) -> list[Any]:
+        """Read in the thread of an idle connection, which is idle again once the query has ended."""
+        try:
+            return list(await reader.execute_fetchall(sql, parameters))
+        except ERRORS as error:
+            raise self._read_error(error) from error
+        finally:
+            self._idle.put_nowait(reader)
+
+    def _read_error(self, error: Exception) -> StoreError:
+        if is_damage(error):
+            return StoreDamagedError(self._met(error))
+        return StoreUnavailableError(f"the store cannot be read: {error}")
 
     async def used_bytes(self) -> int:
         """The bytes of all pages in use. Raises the errors of :meth:`rows`."""

@@ -29,7 +29,8 @@ _RECORD = 91
 _LOOK = 200
 """Number of messages whose properties are read before other tasks get a turn."""
 
-# SQLite knows the length of a body without reading it.
+# SQLite knows the length of a body without reading it. To read the columns behind it, it follows all pages of
+# the body, so queries that look at tags or properties are not quick, however few rows they select.
 _SIZES_AT = "SELECT log_offset, length(body) FROM messages WHERE log_offset IN ({})"
 _SIZES_IN = (
     "SELECT * FROM (SELECT log_offset, length(body) AS size FROM messages WHERE queue_key = ?"
@@ -44,9 +45,7 @@ _OF_QUEUE = (
     " FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?{marks}"
     " ORDER BY queue_offset LIMIT ?"
 )
-_RECORD_SIZES = (
-    f"SELECT queue_offset, length(body) + length(CAST(rtrim(properties, char(2)) AS BLOB)){_OF_QUEUE}"
-)
+_BODY_SIZES = f"SELECT queue_offset, length(body){_OF_QUEUE}"
 _RUN = f"SELECT *{_OF_QUEUE}"
 
 _STORE_TIMES = (
@@ -67,10 +66,10 @@ class Span(NamedTuple):
     hashes: tuple[int, ...] = ()
     retries_of: str = ""
 
-    def searched(self, limit: int) -> int:
-        """The number of messages that may have to be searched to find ``limit`` of them."""
-        size = self.end - self.start
-        return size if self.hashes or self.retries_of else min(size, limit)
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the span may leave out messages between its offsets."""
+        return bool(self.hashes or self.retries_of)
 
 
 async def messages_at(
@@ -143,7 +142,11 @@ async def fitting_messages_in(
     ``max_bytes`` and ``or_first`` have the same meaning as in ``fitting_messages_at``.
     """
     waiting, sizes = list(spans), []
-    are_few = max_bytes <= FEW_BYTES and sum([span.searched(limit) for span in waiting]) <= FEW
+    are_few = (
+        max_bytes <= FEW_BYTES
+        and not any(span.is_filtered for span in waiting)
+        and sum(min(span.end - span.start, limit) for span in waiting) <= FEW
+    )
     for first in range(0, len(waiting), MAX_SPANS):
         selects, parameters = [], []
         for span in waiting[first : first + MAX_SPANS]:
@@ -163,6 +166,8 @@ async def fitting_messages_in(
             break
         fitting.append(log_offset)
     found = await messages_at(database, fitting, are_few=are_few)
+    if fitting and not found:  # all were removed since their sizes were read
+        return await fitting_messages_in(database, spans, limit, max_bytes, or_first=or_first)
     return [found[each] for each in fitting if each in found], len(fitting) == len(sizes)
 
 
@@ -187,22 +192,32 @@ async def run_of_messages(
     """
     queue, start, end, hashes = span[:4]
     marks = f" AND tag_hash IN ({','.join('?' * len(hashes))})" if hashes else ""
-    each = _RECORD + len(queue.topic.encode())
-    are_few = max_bytes <= FEW_BYTES and span.searched(limit) <= FEW
+    are_few = max_bytes <= FEW_BYTES and not hashes and min(end - start, limit) <= FEW
     values = (queue.key, start, end, *hashes, limit)
-    sizes = await database.rows(_RECORD_SIZES.format(marks=marks), values, are_few=are_few)
+    sizes = await database.rows(_BODY_SIZES.format(marks=marks), values, are_few=are_few)
+    if not sizes:
+        return [], end
     cut = sizes[-1][0] + 1 if len(sizes) == limit else end
     room = max_bytes
     for number, (queue_offset, size) in enumerate(sizes):
-        room -= size + each
+        room -= size
         if room < 0 and number:
             cut = queue_offset
             break
-    if not sizes:
-        return [], end
     values = (queue.key, start, cut, *hashes, limit)
     rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
-    return list(map(StoredMessage._make, rows)), cut
+    messages = list(map(StoredMessage._make, rows))
+    room = max_bytes
+    for number, message in enumerate(messages):
+        room -= _record_bytes(message, queue)
+        if room < 0 and number:
+            return messages[:number], message.queue_offset
+    return messages, cut
+
+
+def _record_bytes(message: StoredMessage, queue: Queue) -> int:
+    properties = message.properties.rstrip("\x02").encode()
+    return _RECORD + len(queue.topic.encode()) + len(message.body) + len(properties)
 
 
 async def from_first(database: Database, span: Span, accepts: Callable[[str], bool]) -> Span:

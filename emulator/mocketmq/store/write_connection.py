@@ -39,7 +39,7 @@ QUICK_BYTES: Final = 256 << 10
 SLOW_US: Final = 5_000
 """Duration of a transaction from which the file system is slow."""
 SUSPECT: Final = 100
-"""Number of transactions and reads that use a thread after a slow one."""
+"""Number of transactions, and of reads, that use a thread after a slow one of either kind."""
 READING_US: Final = 2_000
 """Time spent in reads in one turn of the event loop, from which further reads use threads."""
 
@@ -156,7 +156,8 @@ class WriteConnection:
         self._direct = direct
         self._writing = writing
         self._is_read = is_read
-        self._suspected = 0  # number of transactions and reads to come that use a thread
+        self._suspected = 0  # number of transactions to come that use a thread
+        self._suspected_reads = 0  # likewise, of reads, which are often served from memory and prove nothing
         self._reading_us = 0  # time spent in reads in this turn of the event loop
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:
@@ -196,8 +197,8 @@ class WriteConnection:
         """
         if self._reading_us >= READING_US or self._writing.locked() or self._is_read():
             return None
-        if self._suspected:
-            self._suspected -= 1
+        if self._suspected_reads:
+            self._suspected_reads -= 1
             return None
         try:
             rows = self._direct.read(sql, parameters)
@@ -217,11 +218,14 @@ class WriteConnection:
         """Leave the next work to threads if another program has locked the database; raise other errors."""
         if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_BUSY:
             raise error
-        self._suspected = SUSPECT
+        self._suspect()
 
     def _judge(self) -> None:
         if self._direct.has_stalled:
-            self._suspected = SUSPECT
+            self._suspect()
+
+    def _suspect(self) -> None:
+        self._suspected = self._suspected_reads = SUSPECT
 
 
 def _is_small(count: int, size: TransactionSize) -> bool:

@@ -22,6 +22,7 @@ from mocketmq.errors import (
     InternalError,
     StoppingError,
     StoreBusyError,
+    StoreDamagedError,
     StoreFailedError,
 )
 from mocketmq.failpoint import pass_point
@@ -226,6 +227,7 @@ class Writer:
         self._arrived: asyncio.Future[None] | None = None  # what the idle task waits for
         self._formed: Formed | None = None  # a transaction that the task is to run first
         self._is_committing = False  # listeners are being called for a transaction that the task did not run
+        self._defect: Exception | None = None  # what such a listener has raised
         self._is_held = False  # work that arrives does not wake the task
         self._closing = False
         self._on_arrival = on_arrival
@@ -313,7 +315,7 @@ class Writer:
     def release(self, *, at_once: bool) -> None:
         """Commit what has arrived since ``hold``: soon, or ``at_once`` if it can be done on this thread."""
         self._is_held = False
-        if self._waiting and not (at_once and self._commit_at_once()):
+        if self._waiting and not (at_once and self._commit_at_once() and not self._waiting):
             self._wake()
 
     def _commit_at_once(self) -> bool:
@@ -323,19 +325,22 @@ class Writer:
             return False
         formed, began_us = self._form(), steady_us()
         batch = formed.batch
+        failure: Exception | None = None
         try:
-            has_run = not batch.rows or self._database.transact_at_once(batch.statements, batch.size)
+            if batch.rows and not self._database.transact_at_once(batch.statements, batch.size):
+                self._formed = formed
+                return False
         except Exception as error:  # noqa: BLE001 - a bug in one batch must not kill the connection
-            self._fail(formed, error)
-            return True
-        if not has_run:
-            self._formed = formed
-            return False
+            failure = error
         self._is_committing = True
         try:
-            self._succeed(formed, began_us)
+            if failure is None:
+                self._succeed(formed, began_us)
+            else:
+                self._fail(formed, failure)
         except Exception as error:  # noqa: BLE001 - raised in the task, the end of which stops the broker
-            arrived.set_exception(error)
+            self._defect = error
+            self._wake()
         finally:
             self._is_committing = False
         return True
@@ -347,6 +352,8 @@ class Writer:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            if self._defect is not None:
+                raise self._defect
             formed, self._formed = self._formed, None
             if formed is None and not self._waiting:
                 if self._closing:
@@ -380,7 +387,7 @@ class Writer:
 
     def _fail(self, formed: Formed, error: Exception) -> None:
         batch, told, promises = formed
-        if isinstance(error, StoreFailedError):
+        if isinstance(error, StoreFailedError) and not isinstance(error, StoreDamagedError):
             self._syncs.fail(str(error))
             error = self._syncs.doubt()
         elif not isinstance(error, EmulatorError):

@@ -52,6 +52,8 @@ OUTCOMES: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 each other at once, on the connection that it has not seen to be closed."""
 BROKER_AWAY: Final = "broker-away"
 NAME_SERVER_AWAY: Final = "name-server-away"
+OF_SLAVES: Final = "replicate-late"
+"""Needs a slave, which these applications do not have; see ``tests/clients/java/test_brokers.py``."""
 
 
 def rows(door: str) -> list[str]:

@@ -26,6 +26,8 @@ SAVE = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 ROW = ("a", 1)
 READ = "SELECT * FROM counters"
 SMALL = TransactionSize()
+CROSSED = "SELECT count(*) FROM counters a, counters b, counters c WHERE a.value + b.value < c.value"
+"""Takes about a second with 300 counters."""
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -126,8 +128,7 @@ async def test_a_transaction_waits_for_a_read_of_a_store_in_memory() -> None:
     """Both use one connection, which would read what is not committed yet."""
     database = await Database.open(MEMORY, "full")
     await database.transact({SAVE: [(f"{number}", number) for number in range(300)]})
-    crossed = "SELECT count(*) FROM counters a, counters b, counters c WHERE a.value + b.value < c.value"
-    reading = asyncio.create_task(database.rows(crossed))
+    reading = asyncio.create_task(database.rows(CROSSED))
     await asyncio.sleep(0)
     assert not await is_direct(database)
     assert reading.done()
@@ -165,6 +166,31 @@ async def test_reads_of_a_slow_file_system_are_left_to_threads(
     assert not await is_direct(database), "a transaction would stall as well"
     stalls.takes_us = 0
     assert [await is_read_directly(database) for _ in range(SUSPECT + 1)] == [False] * SUSPECT + [True]
+
+
+async def test_reads_do_not_make_a_slow_file_system_trusted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalls = Stalls(monkeypatch)
+    assert await is_direct(database)
+    stalls.takes_us = 0
+    for _ in range(2 * SUSPECT):
+        await is_read_directly(database)
+    assert not await is_direct(database)
+
+
+async def test_a_cancelled_read_of_a_store_in_memory_keeps_the_connection() -> None:
+    database = await Database.open(MEMORY, "full")
+    await database.transact({SAVE: [(f"{number}", number) for number in range(300)]})
+    reading = asyncio.create_task(database.rows(CROSSED))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert not await is_read_directly(database)
+    assert await is_read_directly(database)
+    await database.close()
 
 
 async def test_reads_of_one_turn_of_the_loop_take_little_time(

@@ -21,6 +21,7 @@ from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.queue import Queue
 from mocketmq.store.write_connection import QUICK_BYTES, Rows
 from mocketmq.store.writer import Batch, Work, Writer, WriterLimits
+from tests.support.patience import HANGING_S
 
 NOW_US = 1_700_000_000_000_000
 SAVE = "INSERT INTO counters VALUES (?, ?)"
@@ -352,17 +353,51 @@ async def test_released_work_that_fails_is_rolled_back_at_once(writer: Writer, q
     assert (await writer.commit(append(queue))).queue_offset == 1
 
 
-async def test_a_defect_after_a_commit_at_once_ends_the_writer(queue: Queue) -> None:
-    def fail() -> None:
-        raise RuntimeError("a defect")
+async def test_released_work_that_wants_its_own_transaction_is_not_forgotten(
+    writer: Writer, queue: Queue
+) -> None:
+    await writer.commit(append(queue))
+    alone = asyncio.get_running_loop().create_future()
+    writer.hold()
+    writer.put(append(queue), asyncio.get_running_loop().create_future())
+    writer.put(append(queue), alone, alone=True)
+    writer.release(at_once=True)
+    assert (await asyncio.wait_for(alone, HANGING_S)).queue_offset == 2
 
+
+@pytest.mark.parametrize("puts", [False, True])
+async def test_a_defect_after_a_commit_at_once_ends_the_writer(queue: Queue, puts: bool) -> None:
     async with running_writer() as writer:
+
+        def fail() -> None:
+            if puts:
+                writer.put(append(queue), asyncio.get_running_loop().create_future())
+            raise RuntimeError("a defect")
+
         await writer.commit(append(queue))
         writer.add_change_listener(fail)
         put_and_release(writer, append(queue))
-        with pytest.raises(RuntimeError, match="a defect"):
-            await writer.task
-        writer.task = asyncio.create_task(asyncio.sleep(0))  # for the end of the test
+        await ends_by_defect(writer)
+
+
+async def test_a_defect_after_a_failure_at_once_ends_the_writer(queue: Queue) -> None:
+    def fail() -> None:
+        raise RuntimeError("a defect")
+
+    def violate_and_fail(batch: Batch) -> None:
+        batch.on_rollback(fail)
+        violate(batch)
+
+    async with running_writer() as writer:
+        await writer.commit(append(queue))
+        put_and_release(writer, violate_and_fail)
+        await ends_by_defect(writer)
+
+
+async def ends_by_defect(writer: Writer) -> None:
+    with pytest.raises(RuntimeError, match="a defect"):
+        await writer.task
+    writer.task = asyncio.create_task(asyncio.sleep(0))  # for the end of the test
 
 
 # Closing
