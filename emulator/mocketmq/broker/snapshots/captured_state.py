@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from mocketmq.broker.snapshots.lineage import History, Lineage
+from mocketmq.broker.snapshots.lineage import StateHistory, Lineage
 from mocketmq.broker.snapshots.snapshot_file import MAX_BYTES, SnapshotState, new_manifest
 from mocketmq.clock import wall_us
 from mocketmq.errors import SnapshotQuotaError
@@ -23,7 +23,7 @@ class CapturedState(NamedTuple):
     """A copy of the state, and the history of the store when its rows were copied."""
 
     state: SnapshotState
-    history: History
+    history: StateHistory
 
 
 class _Chosen(NamedTuple):
@@ -46,7 +46,7 @@ async def capture_state(
     check_size(size)
     async with database.attached(empty_snapshot()) as connection, timer.intervention():
 
-        def work(batch: Batch) -> tuple[int, History, int, Sequence[_Chosen]]:
+        def work(batch: Batch) -> tuple[int, StateHistory, int, Sequence[_Chosen]]:
             chosen = [_Chosen(one.name, one.choose_records()) for one in schemes.all_timed]
             save_rows(batch, list(levels.delay_offsets))
             return batch.now_us, lineage.history(batch.next_log_offset), schemes.pending, chosen

@@ -27,7 +27,7 @@ class _Branch(NamedTuple):
     number: int
 
 
-class History(NamedTuple):
+class StateHistory(NamedTuple):
     """The branches of a state, and its next log offset."""
 
     branches: Sequence[_Branch]
@@ -40,13 +40,13 @@ class Lineage:
     def __init__(self) -> None:
         self._numbers = count()
         self._branches = [self._new_branch(0)]
-        self._states: dict[str, History] = {}  # by digest
+        self._states: dict[str, StateHistory] = {}  # by digest
 
-    def history(self, end: int) -> History:
+    def history(self, end: int) -> StateHistory:
         """The history of the store as it is now, whose next log offset is ``end``."""
-        return History([one for one in self._branches if one.begin < end], end)
+        return StateHistory([one for one in self._branches if one.begin < end], end)
 
-    def saved(self, digest: str, history: History) -> None:
+    def saved(self, digest: str, history: StateHistory) -> None:
         """Note the history of a snapshot. It is that of the store when its rows were copied."""
         self._remember(digest, history)
 
@@ -54,7 +54,7 @@ class Lineage:
         """Note that a snapshot was restored, whose next log offset is ``end``."""
         state = self._states.get(digest)
         if state is None or len(state.branches) >= MAX_BRANCHES:
-            state = History([self._new_branch(0)], end)
+            state = StateHistory([self._new_branch(0)], end)
         self._remember(digest, state)
         self._branches = [*state.branches, self._new_branch(end)]
 
@@ -75,7 +75,7 @@ class Lineage:
                 return min(state.end, *(one.begin for one in (ours, theirs) if one is not None))
         return state.end
 
-    def _remember(self, digest: str, state: History) -> None:
+    def _remember(self, digest: str, state: StateHistory) -> None:
         self._states.pop(digest, None)
         self._states[digest] = state
         while len(self._states) > MAX_STATES:
