@@ -7,9 +7,13 @@ whose stamp differs. So it does not matter how the last run ended, or who change
 restored backups and editors all change stamps, and no tool can set them. After a power failure, a file may
 have its stamp but not its last content; so a store of files syncs before it writes its rows.
 
-The file begins with a line of text, ``mocketmq-known 1 <kind> <byte order> <numbers of a part> <parts>
-<items> <CRC-32 of the rest>``. Numbers of eight bytes follow: the rows, and a list of items, such as the
-entries of all files. A file that is damaged, or of another version or byte order, is ignored.
+Some file systems keep times in whole seconds, or in ticks. Two changes may then have the same stamp, so a
+stamp of the last two seconds before the rows were written is not trusted: such parts are read.
+
+The file begins with a line of text, ``mocketmq-known 2 <kind> <byte order> <numbers of a part> <parts>
+<items> <CRC-32 of the rest>``. Numbers of eight bytes follow: the time before which stamps are trusted, the
+rows, and a list of items, such as the entries of all files. A file that is damaged, or of another version or
+byte order, is ignored.
 """
 
 import contextlib
@@ -23,13 +27,16 @@ from typing import Final, NamedTuple
 
 KNOWN: Final = ".known"
 """Name of the file in a scheme's folder."""
-_MAGIC: Final = b"mocketmq-known 1"
+SETTLING_NS: Final = 2_000_000_000
+"""Age in nanoseconds from which on a stamp is trusted: the coarsest times of common file systems."""
+_MAGIC: Final = b"mocketmq-known 2"
 _NUMBER_BYTES: Final = 8
 _LONGEST_LINE: Final = 200
+_GREATEST: Final = (1 << 63) - 1
 
 
 class Stamp(NamedTuple):
-    """When the system last changed a file, in nanoseconds; its size in bytes; its inode."""
+    """When the system last changed a file, in nanoseconds; its size in bytes; 63 bits of its inode."""
 
     changed_ns: int
     size: int
@@ -38,7 +45,7 @@ class Stamp(NamedTuple):
 
 def stamp_of(found: os.stat_result) -> Stamp:
     """Return the stamp of a file or a directory."""
-    return Stamp(found.st_ctime_ns, found.st_size, found.st_ino)
+    return Stamp(found.st_ctime_ns, found.st_size, found.st_ino & _GREATEST)
 
 
 class KnownPart(NamedTuple):
@@ -49,13 +56,19 @@ class KnownPart(NamedTuple):
 
 
 class KnownParts(NamedTuple):
-    """The parts by their numbers, and the items of all parts."""
+    """The parts by their numbers, the items of all parts, and the time before which stamps are trusted."""
 
     parts: Mapping[int, KnownPart]
     items: "array[int]"
+    until_ns: int
+
+    def get(self, number: int, stamp: Stamp) -> KnownPart | None:
+        """Return what is known of a part with this stamp; None if it must be read."""
+        part = self.parts.get(number)
+        return None if part is None or part.stamp != stamp or stamp.changed_ns >= self.until_ns else part
 
 
-NOTHING: Final = KnownParts({}, array("q"))
+NOTHING: Final = KnownParts({}, array("q"), 0)
 
 
 def save_known(
@@ -69,7 +82,7 @@ def save_known(
 
     Raises OSError.
     """
-    rows, rest = array("q"), array("q")
+    rows, rest = array("q", (0,)), array("q")
     count = 0
     for number, part in parts:
         rows.extend((number, *part.stamp, *part.numbers))
@@ -79,15 +92,16 @@ def save_known(
     if not count:
         (root / KNOWN).unlink(missing_ok=True)
         return
-    check = zlib.crc32(rest, zlib.crc32(rows))
-    line = b"%s %s %s %d %d %d %d\n" % (
-        *(_MAGIC, kind.encode(), sys.byteorder.encode()),
-        *(width, count, len(rest), check),
-    )
     temporary = root / f"{KNOWN}.tmp"
     try:
         with temporary.open("wb") as file:
-            file.write(line)
+            # By the file system's own clock. A changed file gets this time or a later one.
+            rows[0] = os.fstat(file.fileno()).st_ctime_ns - SETTLING_NS
+            check = zlib.crc32(rest, zlib.crc32(rows))
+            file.write(
+                b"%s %s %s %d %d %d %d\n"
+                % (_MAGIC, kind.encode(), sys.byteorder.encode(), width, count, len(rest), check)
+            )
             rows.tofile(file)
             rest.tofile(file)
         temporary.replace(root / KNOWN)
@@ -107,7 +121,7 @@ def load_known(root: Path, kind: str, width: int) -> KnownParts:
             *head, wide, count, size, check = file.readline(_LONGEST_LINE).split()
             if head != [*_MAGIC.split(), kind.encode(), sys.byteorder.encode()] or int(wide) != width:
                 return NOTHING
-            numbers = int(count) * (1 + len(Stamp._fields) + width)
+            numbers = 1 + int(count) * (1 + len(Stamp._fields) + width)
             if os.fstat(file.fileno()).st_size != file.tell() + (numbers + int(size)) * _NUMBER_BYTES:
                 return NOTHING
             rows.fromfile(file, numbers)
@@ -117,8 +131,9 @@ def load_known(root: Path, kind: str, width: int) -> KnownParts:
     except (OSError, EOFError, ValueError):
         return NOTHING
     fields = iter(rows)
+    until_ns = next(fields)
     parts = {
         number: KnownPart(Stamp(*some[:3]), tuple(some[3:]))
         for number, *some in zip(*[fields] * (1 + len(Stamp._fields) + width), strict=True)
     }
-    return KnownParts(parts, items)
+    return KnownParts(parts, items, until_ns)

@@ -108,7 +108,7 @@ def test_file_appears_whole(directory: DelayDirectory) -> None:
 
     def look() -> None:
         while not written.is_set():
-            for found in scanned(directory, since_ns=1)[0]:
+            for found in scanned(directory, is_starting=False)[0]:
                 for entry in found.entries:
                     assert len(decode(directory.read(entry)).body) == 100_000
                     seen.set()
@@ -142,7 +142,7 @@ def test_first_scan_removes_leftovers_of_a_kill(directory: DelayDirectory) -> No
     assert ended.returncode == -9
     finished, torn = made("finished"), made("torn")
     assert files_below(directory.root) == {finished.place, f"{torn.place}.tmp"}
-    ((found,), others) = scanned(directory, since_ns=1)
+    ((found,), others) = scanned(directory, is_starting=False)
     assert (found.entries, found.strays, others) == ([finished.entry], [], [])
     assert files_below(directory.root) == {finished.place, f"{torn.place}.tmp"}, "a writer may be at it"
     ((found,), others) = scanned(directory)

@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from mocketmq.failpoint import pass_point
 from mocketmq.store.sync_path import sync_path
 from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
-from mocketmq_compat.delay.known_parts import KNOWN, NOTHING, KnownPart, Stamp, stamp_of
+from mocketmq_compat.delay.known_parts import KNOWN, Stamp, stamp_of
 
 FOLDER: Final = "delay"
 """Name of the delay directory in a data directory."""
@@ -41,8 +41,9 @@ class FoundDirectory(NamedTuple):
     second: int
     entries: list[Entry]  # files with valid names
     strays: list[str]  # names of all other files
+    temporary: int  # number of other files with temporary names, removed or not
     disk_bytes: int  # disk space of the entries
-    changed_ns: int  # when the directory last changed, by the system's clock
+    changed_ns: int  # when the directory last changed before it was read, by the system's clock
 
 
 def disk_bytes(size: int) -> int:
@@ -177,13 +178,19 @@ class DelayDirectory:
             return sum(not name.endswith(REASON) for name in os.listdir(self.root / QUARANTINE))  # noqa: PTH208
         return 0
 
-    def scan(
-        self, since_ns: int = 0, known: Mapping[int, KnownPart] = NOTHING.parts
-    ) -> Iterator[FoundDirectory | int | str]:
-        """Yield directories of seconds changed since ``since_ns``, and the names of everything else.
+    def now_ns(self) -> int:
+        """Return the time of the file system's clock, which gives changed files their ``st_ctime``."""
+        found = self.root.stat()
+        os.utime(self.root, ns=(found.st_atime_ns, found.st_mtime_ns))  # sets st_ctime
+        return self.root.stat().st_ctime_ns
 
-        Yields only the second of a directory that is as ``known``. A scan from 0 removes temporary files that
-        a kill left, because their senders got no response.
+    def scan(
+        self, is_known: Callable[[int, Stamp], bool], *, is_starting: bool = False
+    ) -> Iterator[FoundDirectory | int | str]:
+        """Yield the directory of each second, and the names of everything else.
+
+        Yields only the second of a directory whose stamp ``is_known``. The scan of a start removes temporary
+        files that a kill left, because their senders got no response.
         """
         with os.scandir(self.root) as root:
             for directory in root:
@@ -192,10 +199,10 @@ class DelayDirectory:
                     with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
                         # Not st_mtime, because tools that copy a directory back preserve it.
                         stamp = stamp_of(directory.stat(follow_symlinks=False))
-                        if (part := known.get(second)) is not None and part.stamp == stamp:
+                        if is_known(second, stamp):
                             yield second
-                        elif stamp.changed_ns >= since_ns:
-                            yield self.scan_second(second, stamp.changed_ns, is_starting=since_ns == 0)
+                        else:
+                            yield self.scan_second(second, stamp.changed_ns, is_starting=is_starting)
                 elif directory.name != QUARANTINE and not directory.name.startswith(KNOWN):
                     yield directory.name
 
@@ -205,7 +212,9 @@ class DelayDirectory:
 
     def scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> FoundDirectory:
         """Read the names in a second's directory, which last changed then."""
-        entries, strays, size = [], [], 0
+        entries: list[Entry] = []
+        strays: list[str] = []
+        temporary = size = 0
         with os.scandir(f"{self._prefix}{second}") as files:
             for file in files:
                 name = file.name
@@ -214,14 +223,18 @@ class DelayDirectory:
                 if entry is None or entry.second != second or not file.is_file(follow_symlinks=False):
                     if is_starting or not is_temporary:  # a temporary file may be a copy in progress
                         strays.append(name)
-                elif not is_temporary:
+                    else:
+                        temporary += 1
+                elif is_temporary:
+                    temporary += 1
+                    if is_starting:
+                        with contextlib.suppress(OSError):  # a leftover is harmless
+                            self.remove_stray(second, name)
+                else:
                     entries.append(entry)
                     if is_starting:
                         size += disk_bytes(file.stat(follow_symlinks=False).st_size)
-                elif is_starting:
-                    with contextlib.suppress(OSError):  # a leftover is harmless
-                        self.remove_stray(second, name)
-        return FoundDirectory(second, entries, strays, size, changed_ns)
+        return FoundDirectory(second, entries, strays, temporary, size, changed_ns)
 
 
 def _write_whole(path: str, content: bytes) -> None:

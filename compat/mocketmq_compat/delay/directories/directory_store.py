@@ -18,6 +18,7 @@ from typing import Final
 
 from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
+from mocketmq_compat.delay import known_parts
 from mocketmq_compat.delay.delayed_file import (
     TRY_AGAIN,
     DamagedFileError,
@@ -33,10 +34,8 @@ log = logging.getLogger(__name__)
 
 _FIELDS = len(Entry._fields)
 _KIND: Final = "directories"
-_NUMBERS: Final = 3
-"""What is known of a second between runs: its files, their disk space, whether the index has all of them."""
-_READ_AT_ONCE: Final = 20_000
-"""Number of files, found by the last run's index, whose directories one ``adopt`` reads."""
+_NUMBERS: Final = 2
+"""What is known of a second between runs: the number of its files, and their disk space."""
 
 
 class SecondIndex:
@@ -67,6 +66,10 @@ class SecondIndex:
     def seconds(self) -> list[int]:
         """Return the seconds with files, in any order."""
         return [*self._packed, *self._open]
+
+    def count_of(self, second: int) -> int:
+        opened = self._open.get(second)
+        return len(self._packed.get(second, _EMPTY)) // _FIELDS if opened is None else len(opened)
 
     def of(self, second: int) -> Iterable[Entry]:
         """Return the entries of a second, in any order."""
@@ -144,42 +147,37 @@ class DirectoryStore:
         self._lock = threading.Lock()
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
-        self._seen_ns = 0
         self._left_over: list[FoundDirectory] = []  # found when opened, for the first ``adopt``
         self._bytes_of: dict[int, int] = {}  # disk space of each second
-        self._unread: dict[int, None] = {}  # seconds that may have foreign files, by the last run's index
-        self._odd: set[int] = set()  # seconds with files that are ignored
+        self._seen: dict[int, int] = {}  # when each second had last changed before it was read
+        self._unlike: set[int] = set()  # seconds among these that did not have just the files of the index
         self._is_closed = False
         self._open()
         self.quarantined = self.directory.quarantined()
 
     def _open(self) -> None:
-        known, numbers = load_known(self.directory.root, _KIND, _NUMBERS)
-        ends = itertools.accumulate(part.numbers[0] * _FIELDS for part in known.values())
-        end_of = dict(zip(known, ends, strict=True))
-        changed_ns = 0
-        for found in self.directory.scan(known=known):
+        known = load_known(self.directory.root, _KIND, _NUMBERS)
+        ends = itertools.accumulate(part.numbers[0] * _FIELDS for part in known.parts.values())
+        end_of = dict(zip(known.parts, ends, strict=True))
+        now_ns = self._now_ns()
+        for found in self.directory.scan(lambda *part: known.get(*part) is not None, is_starting=True):
             if isinstance(found, str):
                 self._ignore(found)
             elif isinstance(found, int):
-                part = known[found]
-                count, size, is_seen = part.numbers
+                stamp, (count, size) = known.parts[found]
                 end = end_of[found]
-                self._index.add_packed(found, numbers[end - count * _FIELDS : end])
+                self._index.add_packed(found, known.items[end - count * _FIELDS : end])
                 self._count_bytes(found, size)
-                changed_ns = max(changed_ns, part.stamp.changed_ns)
-                if not is_seen:
-                    self._unread[found] = None
+                self._seen[found] = stamp.changed_ns
             else:
                 for entry in found.entries:
                     self._index.add(entry)
                 self._count_bytes(found.second, found.disk_bytes)
-                changed_ns = max(changed_ns, found.changed_ns)
                 if found.strays or not found.entries:
                     self._left_over.append(found._replace(entries=found.entries[:1]))
+                else:
+                    self._see(found, now_ns)
         self.last_number = self._index.newest
-        self._unread = dict.fromkeys(sorted(self._unread))
-        self._seen_ns = max(1, changed_ns)  # at least 1, because 0 scans as at a start
 
     def close(self) -> None:
         if not self._is_closed:
@@ -189,18 +187,19 @@ class DirectoryStore:
             self.directory.close()
 
     def _save_known(self) -> None:
-        """Write down the index for the next start, and which seconds no other program can have changed.
+        """Write down the index of the seconds that have not changed since they were last read.
 
-        Needs no sync, because file systems commit a directory's names together with its ``ctime``.
+        The next start reads all others: other programs may have put files into them, or taken some out. Needs
+        no sync, because file systems commit a directory's names together with its ``ctime``.
         """
         parts: dict[int, KnownPart] = {}
         for second in self._index.seconds():
-            if second not in self._odd:
+            if second in self._seen and second not in self._unlike:
                 with suppress(FileNotFoundError):
                     stamp = self.directory.stamp(second)
-                    is_seen = stamp.changed_ns < self._seen_ns and second not in self._unread
-                    count = len(self._index.packed(second)) // _FIELDS
-                    parts[second] = KnownPart(stamp, (count, self._bytes_of.get(second, 0), is_seen))
+                    if stamp.changed_ns == self._seen[second]:
+                        size = self._bytes_of.get(second, 0)
+                        parts[second] = KnownPart(stamp, (self._index.count_of(second), size))
         save_known(self.directory.root, _KIND, _NUMBERS, parts.items(), map(self._index.packed, parts))
 
     @property
@@ -241,8 +240,10 @@ class DirectoryStore:
 
     def _count_bytes(self, second: int, change: int) -> None:
         """Change the disk space of a second. The caller must hold the lock."""
+        there = self._bytes_of.get(second, 0)
+        change = max(change, -there)  # other programs may have made files longer since they were counted
         self.disk_bytes += change
-        if left := self._bytes_of.get(second, 0) + change:
+        if left := there + change:
             self._bytes_of[second] = left
         else:
             self._bytes_of.pop(second, None)
@@ -257,6 +258,9 @@ class DirectoryStore:
         with self._lock:
             self._count_bytes(entry.second, -freed)
             is_last = self._index.remove(entry)
+            if is_last:
+                self._seen.pop(entry.second, None)
+                self._unlike.discard(entry.second)
         if is_last:
             self.directory.remove_second(entry.second)
 
@@ -340,6 +344,7 @@ class DirectoryStore:
         """Move the file into the quarantine."""
         with self._lock:
             self._index.remove(entry)
+            self._unlike.add(entry.second)  # until it is read again: the file may stay
         freed = self._quarantine(entry.second, entry.name, kind, reason)
         with self._lock:
             self._count_bytes(entry.second, -freed)
@@ -362,30 +367,47 @@ class DirectoryStore:
     def adopt(self, now_us: int) -> list[Entry]:
         """Adopt foreign files in changed directories, and remove empty directories that are due (D-13)."""
         adopted: list[Entry] = []
-        everything, self._left_over = [*self._left_over, *self._changed(), *self._unread_seconds()], []
+        now_ns = self._now_ns()
+        changed = [*self._changed()]
+        everything = [*self._left_over, *changed]
         for found in everything:
             names = [entry.name for entry in self._unknown(found)]
             adopted += self._take_in(found, names, now_us)
         for found in everything:  # last, because strays may be copies of files with valid names
             adopted += self._take_in(found, found.strays, now_us)
-            if found.strays:
-                self._odd.add(found.second)
-        self._seen_ns = max([self._seen_ns, *(found.changed_ns for found in everything)])
+        self._left_over = []  # not earlier: after an error, the next call tries again
+        for found in changed:
+            self._see(found, now_ns)
         return adopted
 
-    def _unread_seconds(self) -> Iterator[FoundDirectory]:
-        """Read some of the seconds that may have foreign files; the next call reads others."""
-        left = _READ_AT_ONCE
-        while self._unread and left > 0:
-            second = next(iter(self._unread))
-            with suppress(FileNotFoundError):  # delivered meanwhile
-                found = self.directory.scan_second(second, 0, is_starting=False)
-                left -= len(found.entries)
-                yield found
-            del self._unread[second]
+    def _now_ns(self) -> int:
+        """Return the time of the file system's clock; 0 if it cannot be asked, so that nothing is old."""
+        try:
+            return self.directory.now_ns()
+        except OSError:
+            return 0
+
+    def _see(self, found: FoundDirectory, now_ns: int) -> None:
+        """Remember that a directory was read at or after ``now_ns``, and whether it had the index's files.
+
+        Each of its names must be in the index, or have been tried. A directory that had only just changed
+        is not remembered, because its next change may have the same time.
+        """
+        second, changed_ns = found.second, found.changed_ns
+        with self._lock:
+            if abs(now_ns - changed_ns) <= known_parts.SETTLING_NS or not self._index.count_of(second):
+                self._seen.pop(second, None)
+                return
+            self._seen[second] = changed_ns
+            is_old = changed_ns < now_ns - known_parts.SETTLING_NS
+            has_others = found.strays or found.temporary
+            if is_old and not has_others and self._index.count_of(second) == len(found.entries):
+                self._unlike.discard(second)
+            else:
+                self._unlike.add(second)
 
     def _changed(self) -> Iterator[FoundDirectory]:
-        for found in [*self.directory.scan(self._seen_ns)]:
+        for found in [*self.directory.scan(lambda second, stamp: self._seen.get(second) == stamp.changed_ns)]:
             if isinstance(found, FoundDirectory):
                 yield found
             elif isinstance(found, str):

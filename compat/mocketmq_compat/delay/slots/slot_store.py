@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode, parse_second
-from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
+from mocketmq_compat.delay.known_parts import KnownPart, KnownParts, load_known, save_known
 from mocketmq_compat.delay.slots import data_file, index_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, SlotRecord
 from mocketmq_compat.delay.slots.day_data import DayData, data_name
@@ -140,7 +140,7 @@ class SlotStore:
     # Opening
 
     def _open_days(self) -> None:
-        known = load_known(self.root, _KIND, _NUMBERS).parts
+        known = load_known(self.root, _KIND, _NUMBERS)
         data, indexes = self._numbers("data"), self._numbers("index")
         for number in sorted(data | {hour // _HOURS for hour in indexes}):
             hours = [hour for hour in indexes if hour // _HOURS == number]
@@ -160,15 +160,13 @@ class SlotStore:
                 log.warning("ignoring %s: not a file of the scheme slots", path)
         return found
 
-    def _open_day(
-        self, number: int, hours: Sequence[int], known: Mapping[int, KnownPart], has_data: bool
-    ) -> None:
+    def _open_day(self, number: int, hours: Sequence[int], known: KnownParts, has_data: bool) -> None:
         day = self._days[number] = Day()
         waiting = record_bytes = 0
         is_good = True
         for hour in hours:
             index = HourIndex(hour, self._files, self._lock)
-            if (part := known.get(hour)) is not None and part.stamp == index.stamp():
+            if (part := known.get(hour, index.stamp())) is not None:
                 index.trust(part.numbers)
             elif not index.check():
                 is_good = False

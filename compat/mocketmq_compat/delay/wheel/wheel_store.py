@@ -90,9 +90,9 @@ class WheelStore:
         for name in others:
             self.damaged["ignored"] += 1
             log.warning("ignoring %s in the wheel's folder: not a file of mocketmq", name)
-        known = load_known(self.folder.root, _KIND, _NUMBERS).parts
+        known = load_known(self.folder.root, _KIND, _NUMBERS)
         for start, stamp in sorted(stamps.items()):
-            if (part := known.get(start)) is not None and part.stamp == stamp:
+            if (part := known.get(start, stamp)) is not None:
                 count, last_number = part.numbers
                 file = _File(stamp.size, count, last_number)
             else:
@@ -136,6 +136,7 @@ class WheelStore:
         """Write down what is known of each file, for the next start."""
         self.folder.sync(self._files)
         stamps, _ = self.folder.stamps()
+        unmarked = {start_of(entry) for entry in self._refused}  # their counts differ from their content
         save_known(
             self.folder.root,
             _KIND,
@@ -143,7 +144,7 @@ class WheelStore:
             (
                 (start, KnownPart(stamps[start], (file.waiting, file.last_number)))
                 for start, file in self._files.items()
-                if start in stamps and stamps[start].size == file.size
+                if start in stamps and stamps[start].size == file.size and start not in unmarked
             ),
         )
 
