@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from mocketmq.broker.snapshots.lineage import StateHistory, Lineage
+from mocketmq.broker.snapshots.lineage import Lineage, StateHistory
 from mocketmq.broker.snapshots.snapshot_file import MAX_BYTES, SnapshotState, new_manifest
 from mocketmq.clock import wall_us
 from mocketmq.errors import SnapshotQuotaError
