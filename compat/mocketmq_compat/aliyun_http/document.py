@@ -1,7 +1,8 @@
 """Reads clients' XML documents, and writes XML documents that every client can read.
 
-Documents of this protocol are two levels deep: a root, and leaves of text. The parser is Python's expat. The
-reader refuses a document type declaration as soon as it begins, so only XML's five own entities exist.
+Clients' documents of this protocol are two levels deep: a root, and leaves of text. The parser is Python's
+expat. The reader refuses a document type declaration as soon as it begins, so only XML's five own entities
+exist.
 """
 
 import re

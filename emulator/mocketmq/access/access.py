@@ -1,6 +1,7 @@
 """The accounts from the settings, and from the ACL file, which is reloaded when it changes.
 
-A file of RocketMQ 5's users turns on ACL 2.0: its users are then joined by those in the store.
+A file of RocketMQ 5's users turns on ACL 2.0: its users are then joined by those in the store. An account
+decides what its client may do (``accounts``, ``users``).
 """
 
 import logging

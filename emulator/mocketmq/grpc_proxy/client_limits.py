@@ -1,4 +1,4 @@
-"""Limits on the frames, requests and connections of a gRPC client; `memory` limits the bytes they occupy.
+"""Limits on the headers, frames, requests and connections of a gRPC client; `memory` limits their bytes.
 
 The limits on cheap frames follow Netty, on which RocketMQ's proxy runs: Http2MaxRstFrameDecoder (200
 RST_STREAM in 30 s) and DefaultHttp2ConnectionDecoder (empty DATA). Clients send PING and WINDOW_UPDATE in

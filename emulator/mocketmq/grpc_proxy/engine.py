@@ -122,7 +122,7 @@ class GrpcEngine:
         else:
             stream.finish()
         finally:
-            stream.task = None  # the task's frames would keep messages alive until a collection
+            stream.task = None  # its stack frames would keep messages until the garbage collector runs
             del stream
 
 

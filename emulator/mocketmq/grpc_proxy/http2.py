@@ -307,7 +307,7 @@ class Http2:
             self.write(frame(Frame.PING, ACK, 0, payload.tobytes()))
 
     def _goaway(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
-        """Note that the client begins no further streams. Open streams are finished."""
+        """Note that the client begins no further streams. Requests in progress may still finish."""
         if stream_id:
             raise Http2Error(Http2Code.PROTOCOL_ERROR, "a GOAWAY frame is on a stream")
         self._guard.empty()

@@ -130,5 +130,5 @@ async def merged(queues: Iterable[QueueReader], pace: Pace) -> AsyncGenerator[Re
         yield ReadMessage(queue, queue.take())
         if (record := await queue.head(pace)) is None:
             heapq.heappop(heads)
-        else:  # a message never precedes the one before it in its queue, whatever the broker's clock did
+        else:  # keep the queue's order even where store times go back
             heapq.heapreplace(heads, (max(record.store_ms, at_ms), index, queue))

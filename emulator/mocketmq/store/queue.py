@@ -56,7 +56,7 @@ class Queue:
 
 
 class LiteQueue(Queue):
-    """The queue of a lite topic, of the topic that is its parent.
+    """The only queue of a lite topic; ``topic`` is its parent topic.
 
     A lite topic is no more than this object and its row in the table ``queues``. ``last_us`` is the store
     time of its newest message; 0 if retention has removed the message. ``is_saved`` says whether the row is

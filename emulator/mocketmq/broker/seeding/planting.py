@@ -24,7 +24,7 @@ _NOTE: Final = "INSERT OR REPLACE INTO counters VALUES ('declared_seeds', 1)"
 class SeedRow(NamedTuple):
     """An accepted seed. ``visible_us`` is None while the message is pending."""
 
-    number: int  # its index in the seed
+    number: int  # index of the message in the request
     seed: Seed
     accepted: AcceptedMessage
     sent_us: int

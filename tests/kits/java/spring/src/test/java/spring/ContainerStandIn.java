@@ -37,7 +37,12 @@ class ContainerStandIn extends MocketMqContainer {
 
     @Override
     public Integer getMappedPort(int port) {
-        String address = port == 9876 ? "//" + mq.nameServer() : port == 8081 ? "//" + mq.endpoints() : mq.url();
+        String address = switch (port) {
+            case 9876 -> "//" + mq.nameServer();
+            case 8081 -> "//" + mq.endpoints();
+            case 9877 -> mq.url();
+            default -> "//127.0.0.1:" + port; // the process's own, as it reports it
+        };
         return URI.create(address).getPort();
     }
 }
