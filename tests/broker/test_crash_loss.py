@@ -389,7 +389,7 @@ async def test_a_held_message_that_a_crash_cancelled_is_held_again(anywhere: Pat
         assert bodies(await visible(broker))[-1] == "held"
 
 
-# What tests are told
+# Expectations
 
 
 async def test_expectations_name_the_crash() -> None:

@@ -98,8 +98,8 @@ class RegisteredBroker:
 class ClusterBrokers:
     """All brokers, in the order of their indexes.
 
-    ``down`` has the indexes of those that do not run, ``unreachable`` also of those that are cut off from
-    clients, and ``closed`` also of those that are read-only. ``endpoints`` counts brokers and slaves. The
+    ``down`` has the indexes of brokers that do not run. ``unreachable`` adds those cut off from clients, and
+    ``closed`` adds to these the read-only ones. ``endpoints`` is the number of brokers and slaves. The
     functions ``on_changed`` are called after each change.
     """
 
