@@ -133,11 +133,14 @@ async def running_upstream(
             del commands["broker"]
         commands["proxy"] = (*place, "-n", namesrv, "-pc", f"{home}/proxy.json")
     async with AsyncExitStack() as stack:
-        started = [
-            await stack.enter_async_context(_java(name, jars, home, arguments, java, levels))
-            for name, arguments in commands.items()
-        ]
+        started: list[Process] = []
         try:
+            for name, arguments in commands.items():
+                if name == "proxy" and has_own_proxy:  # it exits where the name server knows no broker yet
+                    await ready(namesrv_port, broker_port, started, account=account)
+                started.append(
+                    await stack.enter_async_context(_java(name, jars, home, arguments, java, levels))
+                )
             await ready(namesrv_port, broker_port, started, 0 if proxy is None else grpc_port, account)
         except (TimeoutError, UpstreamError) as error:
             error.add_note(_said(home))
