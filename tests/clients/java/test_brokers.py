@@ -1,16 +1,14 @@
-"""Two brokers, of which one crashes and comes back, as RocketMQ's Java client and ``mqadmin`` see them."""
+"""Two brokers, of which one crashes and comes back, as RocketMQ's Java client sees them."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.clients.java.conftest import rocketmq_driver, running_mqadmin
-from tests.clients.java.mqadmin import MqadminError
+from tests.clients.java.conftest import rocketmq_driver
 from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S, ClientError, Driver, Received
 
@@ -131,44 +129,6 @@ async def test_messages_of_a_crash_in_the_middle_arrive_with_retries(
         async with asyncio.timeout(WAIT_S):
             while not sent.bodies <= succeeded():
                 await pair.control.advance("1s")
-
-
-@pytest.mark.parametrize("version", ["mqadmin-4.9", "mqadmin-5.5"])
-async def test_mqadmin_shows_both_brokers(
-    pair: RemotingBroker,
-    built: None,  # noqa: ARG001
-    home: Path,
-    version: str,
-) -> None:
-    await pair.control.create_topic("orders", queues=QUEUES)
-    for queue_id in range(4):
-        await pair.control.send("orders", str(queue_id), queue_id=queue_id)
-    async with running_mqadmin(version, pair.name_server, home) as mqadmin:
-        assert names(await mqadmin("clusterList")) == {A, B}
-        route = await mqadmin.json("topicRoute", "-t", "orders")
-        assert [(each["brokerName"], each["writeQueueNums"]) for each in route["queueDatas"]] == [
-            (A, QUEUES),
-            (B, QUEUES),
-        ]
-        assert statuses(await mqadmin("topicStatus", "-t", "orders")) == [
-            (name, queue_id, 1) for name in (A, B) for queue_id in range(QUEUES)
-        ]
-        await pair.control.crash_broker(B)
-        with pytest.raises(MqadminError, match=r"connect to .* failed"):  # the route still names it
-            await mqadmin("clusterList")
-        await pair.control.advance("2m")
-        assert names(await mqadmin("clusterList")) == {A}
-
-
-def names(printed: str) -> set[str]:
-    """The brokers that a table names."""
-    return {word for word in printed.split() if word.startswith("broker-")}
-
-
-def statuses(printed: str) -> list[tuple[str, int, int]]:
-    """Broker, queue id and end of each queue in the table of ``topicStatus``."""
-    rows: list[Any] = [line.split() for line in printed.splitlines() if line.startswith("broker-")]
-    return sorted((row[0], int(row[1]), int(row[3])) for row in rows)
 
 
 @pytest.mark.parametrize("version", ["java-4.9", "java-5.5"])
