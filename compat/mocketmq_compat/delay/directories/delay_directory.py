@@ -59,7 +59,7 @@ class DelayDirectory:
         self._prefix = f"{root}/"
         self._removing = threading.Lock()  # held to remove a second, or to make one and put a file into it
         root.mkdir(parents=True, exist_ok=True)
-        self._fd = None if system_sync() is None else os.open(root, os.O_RDONLY)
+        self._fd = None if sys.platform == "win32" else os.open(root, os.O_RDONLY)
 
     def close(self) -> None:
         if self._fd is not None:
