@@ -67,8 +67,8 @@ _EXPECTED_TOPICS: Final[Mapping[str, int]] = {
     "BenchmarkTest": 1_024,
 }
 """System topics that upstream creates at its start, with their queue counts (TopicConfigManager, 4.9.8)."""
-SYSTEM_TOPICS = (
-    FORBIDDEN_TOPICS | _EXPECTED_TOPICS.keys() | {TEMPLATE_TOPIC, CLUSTER, BROKER, "CHECKPOINT_TOPIC"}
+SYSTEM_TOPICS = FORBIDDEN_TOPICS.union(
+    _EXPECTED_TOPICS, (TEMPLATE_TOPIC, CLUSTER, BROKER, "CHECKPOINT_TOPIC")
 )
 _SYSTEM_GROUPS = {
     "TOOLS_CONSUMER",
