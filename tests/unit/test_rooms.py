@@ -26,7 +26,6 @@ ROOMS = {
         "mocketmq.errors",
         "mocketmq.event_loop_turns",
         "mocketmq.failpoint",
-        "mocketmq.file_lock",
         "mocketmq.histogram",
         "mocketmq.host_port",
         "mocketmq.instant",

@@ -14,8 +14,8 @@ import msgspec
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError, InvalidArgumentError
-from mocketmq.file_lock import lock_file
 from mocketmq.instant import format_instant, parse_instant_ms
+from mocketmq.store.lock import lock_file
 
 VERSION: Final = 1
 _LONGEST_LINE: Final = 256 << 20

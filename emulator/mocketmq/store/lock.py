@@ -1,6 +1,7 @@
 """Lock a data directory for one broker: an advisory lock on a file with the owner's pid.
 
 A clean stop empties the file. A leftover pid means that the owner was killed, so the store must be checked.
+Other files that only one process may write are locked by the same advisory locks.
 """
 
 import os
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from mocketmq.errors import StoreLockedError, StoreUnavailableError
-from mocketmq.file_lock import lock_file
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 LOCK_FILE = "mocketmq.pid"
@@ -95,3 +97,18 @@ def is_held(directory: Path) -> bool:
     except OSError:
         return True
     return kind != fcntl.F_UNLCK
+
+
+def lock_file(fd: int, byte: int) -> None:
+    """Lock the file, and leave its position at the start. Raises OSError if another process holds the lock.
+
+    On Windows, only the byte at offset ``byte`` is locked, below 2 GiB: no other process can read it.
+    """
+    if sys.platform == "win32":
+        os.lseek(fd, byte, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        finally:
+            os.lseek(fd, 0, os.SEEK_SET)
+        return
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
