@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mocketmq.errors import ListenError
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 
 BACKLOG: Final = 2_048
 """Accept backlog, that is, the maximum number of connections that wait to be accepted."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.grpc_proxy.frames import HEAD_BYTES, PREFACE, Frame, settings_frame
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from tests.hostile.floods import FLOODS
 
 MOST_S: Final = 300.0

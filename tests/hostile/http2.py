@@ -11,7 +11,7 @@ import h2.events
 
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.frames import Frame
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from tests.support.patience import PATIENCE_S
 
 ANNOUNCED_BYTES = 2_000_000

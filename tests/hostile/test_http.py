@@ -12,7 +12,7 @@ import pytest
 
 from mocketmq import Client
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.http_api import answers, connection
 from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings

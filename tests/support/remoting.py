@@ -11,7 +11,7 @@ from mocketmq.app import running_emulator
 from mocketmq.calling.call import Credentials
 from mocketmq.calling.connection import signed
 from mocketmq.emulator import Emulator
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mocketmq.calling.call import CALL_S, Credentials, NoAnswerError, reason_of
 from mocketmq.clock import steady_us, wall_us
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.remoting.wire.codes import FrameError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode

@@ -21,7 +21,7 @@ from mocketmq.cli.table import Table
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.message.names import check_group_name, check_topic_name
 from mocketmq.probe.cluster import ProbedCluster
 from mocketmq.probe.probe_ledger import ProbeLedger

@@ -24,7 +24,7 @@ from mocketmq.cli.signals import at_stop_signals
 from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError
-from mocketmq.own_machine import is_in_container, is_loopback
+from mocketmq.hosts import is_in_container, is_loopback
 from mocketmq.settings import Settings
 from mocketmq.settings_sources import flag_of, load_settings, options, variable_of
 from mocketmq.store.database import MEMORY

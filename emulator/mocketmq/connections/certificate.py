@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import SettingError
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
 

@@ -11,7 +11,7 @@ from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.door_tap import DoorTap
 from mocketmq.grpc_proxy.client_limits import BYTES_PER_TURN, LINGER_S
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.errors import EmulatorError
 from mocketmq.faults.injector import RequestAttributes, Unanswered
 from mocketmq.faults.rule import Operation
-from mocketmq.host_port import peer_host
+from mocketmq.hosts import peer_host
 
 if TYPE_CHECKING:  # grpclib is imported when the first client connects
     from mocketmq.grpc_proxy.exchange import Exchange

@@ -10,7 +10,7 @@ from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.topic_types import types_of
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.message.names import DLQ_PREFIX
 
 ALL_QUEUES: Final = -1

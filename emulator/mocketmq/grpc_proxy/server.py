@@ -18,7 +18,7 @@ from mocketmq.grpc_proxy.client_limits import CHECKED_PER_TURN, GRACE_S, IDLE_S
 from mocketmq.grpc_proxy.connection import GrpcConnection
 from mocketmq.grpc_proxy.fault_injection import DOOR, operations
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.open_ports import OpenPort
 from mocketmq.port_listener import PortListener
 from mocketmq.settings import Settings

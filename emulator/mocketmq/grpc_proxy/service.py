@@ -31,7 +31,7 @@ from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.stream import Rpc, Stream
 from mocketmq.grpc_proxy.tapped_exchange import TappedExchange
-from mocketmq.host_port import peer_host
+from mocketmq.hosts import peer_host
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.access.needs import Action, Kind, Need, to_administer, to_consume, to_produce
 from mocketmq.errors import AccessError, UnauthorizedError
+from mocketmq.hosts import is_in_container, is_loopback
 from mocketmq.http_api.fields import Input
 from mocketmq.message.identity import CLUSTER
-from mocketmq.own_machine import is_in_container, is_loopback
 
 _BASIC: Final = "Basic, with a user's name and password"
 _READS: Final = Action.GET | Action.LIST

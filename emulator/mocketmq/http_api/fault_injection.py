@@ -8,7 +8,7 @@ from aiohttp import web
 
 from mocketmq.faults.injector import RequestAttributes, Unanswered
 from mocketmq.faults.rule_set import FaultRules
-from mocketmq.host_port import peer_host
+from mocketmq.hosts import peer_host
 from mocketmq.http_api.request import client_of
 
 T = TypeVar("T")

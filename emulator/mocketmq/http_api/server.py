@@ -15,7 +15,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.door_tap import DoorTap
 from mocketmq.errors import ListenError
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.http_api.access import ApiGuard
 from mocketmq.http_api.answers import Answers, CountedRequest
 from mocketmq.http_api.bodies import Bodies

@@ -22,7 +22,7 @@ from mocketmq.calling.call import ClusterError, Credentials, NoAnswerError, reas
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec, message_class
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.message.message_id import new_unique_key
 
 PORT: Final = 8081

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from mocketmq.access.access import Access
 from mocketmq.access.needs import Action, Kind, Need, to_administer, to_consume, to_look_up, to_produce
 from mocketmq.errors import AccessError, AuthError
-from mocketmq.host_port import peer_host
+from mocketmq.hosts import peer_host
 from mocketmq.message.identity import CLUSTER
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode

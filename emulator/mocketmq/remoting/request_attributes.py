@@ -6,7 +6,7 @@ from typing import Final
 from mocketmq.broker.registry.clients import Clients
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
-from mocketmq.host_port import peer_host
+from mocketmq.hosts import peer_host
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RequestCode

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mocketmq import Client
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

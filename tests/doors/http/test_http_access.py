@@ -14,8 +14,8 @@ from mocketmq.client.answer import BrokerError
 from mocketmq.client.asynchronous import Client
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.hosts import is_loopback
 from mocketmq.http_api.server import route_groups
-from mocketmq.own_machine import is_loopback
 from mocketmq.settings import Settings
 from mocketmq.testing import story
 from mocketmq.testing.async_broker import AsyncBroker

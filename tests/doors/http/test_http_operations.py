@@ -14,7 +14,7 @@ from mocketmq.client.info import Info as TypedInfo
 from mocketmq.client.info import OpenPort as TypedOpenPort
 from mocketmq.client.info import OpenPorts as TypedOpenPorts
 from mocketmq.errors import ListenError, StoreUnavailableError
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.http_api.operations import Info
 from mocketmq.open_ports import OpenPort, OpenPorts
 from tests.support.api import Api, running_api

@@ -15,7 +15,7 @@ from hpack import Encoder
 
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.frames import END_HEADERS, END_STREAM, PREFACE, Frame, frame, settings_frame
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.remoting.requests.families import REQUESTS
 from tests.doors.grpc import recorded as grpc_recorded
 from tests.hostile.fuzz.mutations import mutated, mutated_json

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.remoting.listening.advertised_address import Advertiser, container_gateway
 
 PORT = 10_911

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mocketmq.host_port import split_address, with_port
+from mocketmq.hosts import split_address, with_port
 
 LOOPBACK: Final = "127.0.0.1"
 _MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))

@@ -11,7 +11,7 @@ from mocketmq.clock import steady_us
 from mocketmq.connections.budget import FREE_BYTES, Budget
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.door_tap import DoorTap
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from mocketmq.errors import ListenError, SettingError
-from mocketmq.host_port import split_address, with_port
+from mocketmq.hosts import split_address, with_port
 from mocketmq.remoting.listening.advertised_address import LOOPBACK, Advertiser
 from mocketmq.settings import Settings
 

@@ -18,7 +18,7 @@ from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.door_tap import DoorTap
 from mocketmq.faults.rule import OutageKind
-from mocketmq.host_port import with_port
+from mocketmq.hosts import with_port
 from mocketmq.open_ports import BrokerDoors, OpenPort
 from mocketmq.port_listener import PortListener
 from mocketmq.remoting.access_rule import Guard

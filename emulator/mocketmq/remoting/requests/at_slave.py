@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from mocketmq.host_port import split_address
+from mocketmq.hosts import split_address
 from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
 from mocketmq.remoting.requests import offsets, pulling
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode

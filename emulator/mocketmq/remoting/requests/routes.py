@@ -12,7 +12,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
-from mocketmq.host_port import split_address, with_port
+from mocketmq.hosts import split_address, with_port
 from mocketmq.message.identity import CLUSTER
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
 from mocketmq.remoting.access_rule import OPEN, administers, looks_for
