@@ -13,7 +13,7 @@ from mocketmq import invisible_time
 from mocketmq import setting_rules as rules
 from mocketmq.message.broker_share import broker_names
 from mocketmq.message.identity import MAX_BROKERS, MAX_NAME_SERVERS
-from mocketmq.message.message_type import MessageType
+from mocketmq.message.message_types import MessageType
 from mocketmq.settings_file import SettingsFile
 
 Profile = Literal["exact", "rocketmq4"]

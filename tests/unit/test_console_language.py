@@ -12,7 +12,7 @@ from mocketmq.broker.verification.group_status import GroupState
 from mocketmq.faults.injector import State
 from mocketmq.faults.rule import FaultRule, Kind, Operation, Stage
 from mocketmq.http_api.reports import STEPS
-from mocketmq.message.message_type import MessageType
+from mocketmq.message.message_types import MessageType
 
 CONSOLE: Final = files("mocketmq.console")
 CODE: Final = {one.name: one.read_text() for one in CONSOLE.iterdir() if one.name.endswith(".js")}

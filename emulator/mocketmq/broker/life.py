@@ -22,8 +22,8 @@ from mocketmq.duration import format_duration
 from mocketmq.instant import format_time
 from mocketmq.message.body import preview
 from mocketmq.message.message import RecordKind, StoredMessage
+from mocketmq.message.message_types import priority_of
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_topic
-from mocketmq.message.priority import priority_of
 from mocketmq.message.properties import KEYS, PRIORITY, TAGS, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet

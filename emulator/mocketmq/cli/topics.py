@@ -12,7 +12,7 @@ from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
-from mocketmq.message.message_type import MessageType
+from mocketmq.message.message_types import MessageType
 from mocketmq.setting_rules import BROKER_QUEUES, parse_broker_queues
 
 

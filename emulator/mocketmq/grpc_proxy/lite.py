@@ -13,7 +13,7 @@ from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.message.broker_share import ALONE, BrokerShare
-from mocketmq.message.lite_topic import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES, is_lite_topic_name
+from mocketmq.message.message_types import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES, is_lite_topic_name
 
 _ADD, _REMOVE, _REPLACE, _LEAVE = range(4)
 """Values of LiteSubscriptionAction."""

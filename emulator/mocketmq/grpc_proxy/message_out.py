@@ -9,8 +9,8 @@ from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.messages import message_class, set_us
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
+from mocketmq.message.message_types import priority_of
 from mocketmq.message.names import DLQ_PREFIX
-from mocketmq.message.priority import priority_of
 from mocketmq.message.properties import (
     DELAY,
     KEYS,

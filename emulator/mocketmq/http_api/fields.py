@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.duration import format_duration, parse_duration_us
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message.lite_topic import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES
+from mocketmq.message.message_types import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES
 from mocketmq.message.names import GROUP_NAMES, TOPIC_NAMES
 
 LARGEST: Final = (1 << 63) - 1

@@ -9,7 +9,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.body import Compression, body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import offset_message_id
-from mocketmq.message.priority import priority_of
+from mocketmq.message.message_types import priority_of
 from mocketmq.message.properties import KEYS, LITE_TOPIC, TAGS, decode_properties
 from mocketmq.message.trace_context import trace_context_of
 

@@ -30,7 +30,7 @@ from mocketmq.http_api.fields import (
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
 from mocketmq.message.message import Message
-from mocketmq.message.priority import HIGHEST
+from mocketmq.message.message_types import HIGHEST_PRIORITY
 from mocketmq.message.properties import (
     DELAY,
     KEYS,
@@ -151,7 +151,7 @@ class MessageIn(Input, frozen=True):
             int,
             Meta(
                 ge=0,
-                le=HIGHEST,
+                le=HIGHEST_PRIORITY,
                 description="Priority in a topic of type `priority`, which consumers get highest first. It is"
                 " the queue of the message, at most the topic's last",
             ),

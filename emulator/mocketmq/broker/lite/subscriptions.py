@@ -32,7 +32,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import InvalidArgumentError, LiteSubscriptionQuotaError
-from mocketmq.message.lite_topic import LITE_TOPIC_ALLOWED, is_lite_topic_name
+from mocketmq.message.message_types import LITE_TOPIC_ALLOWED, is_lite_topic_name
 from mocketmq.store.queue import LiteQueue, Queue
 
 MAX_SUBSCRIPTIONS: Final = 100_000

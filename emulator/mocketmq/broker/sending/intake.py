@@ -12,10 +12,9 @@ from mocketmq.broker.sending.queue_choice import queue_for_send
 from mocketmq.broker.sending.retry_limit import RetryLimit
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
-from mocketmq.message.lite_topic import checked_lite_topic
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, RecordKind, StoredMessage, draft
+from mocketmq.message.message_types import checked_lite_topic, checked_priority
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, dead_letter_topic
-from mocketmq.message.priority import checked_priority
 from mocketmq.message.properties import DELAY, LITE_TOPIC, SHARDING_KEY, TIMER_OUT_MS, WAIT, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import Claim, SchemeSet

@@ -11,9 +11,8 @@ from mocketmq.broker.sending.queue_choice import queue_for_send
 from mocketmq.broker.sending.sender import Sender, SendResult
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
-from mocketmq.message.lite_topic import LITE_TOPIC_PROPERTY
 from mocketmq.message.message import Message
-from mocketmq.message.priority import PRIORITY_PROPERTY
+from mocketmq.message.message_types import LITE_TOPIC_PROPERTY, PRIORITY_PROPERTY
 from mocketmq.message.properties import PUSH_REPLY_TIME, REPLY_TO_CLIENT, encode_properties
 
 log = logging.getLogger(__name__)

@@ -38,8 +38,8 @@ from mocketmq.errors import (
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import COMMITTED_FLAG, TRANSACTION_FLAGS, Message, StoredMessage, draft_of
 from mocketmq.message.message_id import log_offset_of
+from mocketmq.message.message_types import PRIORITY_PROPERTY
 from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC, HALF_GROUP
-from mocketmq.message.priority import PRIORITY_PROPERTY
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
