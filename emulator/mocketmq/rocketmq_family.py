@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from prometheus_client.metrics_core import Metric
 
 from mocketmq.histogram import Histogram
-from mocketmq.message.identity import BROKER, CLUSTER
+from mocketmq.message.names import BROKER, CLUSTER
 
 MAX_SERIES: Final = 5_000
 """Maximum number of label sets of a family."""

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from mocketmq import invisible_time
 from mocketmq import setting_rules as rules
 from mocketmq.message.broker_share import broker_names
-from mocketmq.message.identity import MAX_BROKERS, MAX_NAME_SERVERS
 from mocketmq.message.message_types import MessageType
+from mocketmq.message.names import MAX_BROKERS, MAX_NAME_SERVERS
 from mocketmq.settings_file import SettingsFile
 
 Profile = Literal["exact", "rocketmq4"]

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq import setting_rules as rules
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
-from mocketmq.message.identity import MAX_BROKERS
+from mocketmq.message.names import MAX_BROKERS
 from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
 from mocketmq.settings_file import SettingsFile
 from mocketmq.suggestion import suggestion_for

@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mocketmq.message.identity import CLUSTER
-from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
+from mocketmq.message.names import CLUSTER, DLQ_PREFIX, RETRY_PREFIX
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.op import Op
 from tests.differential.pairs import Pairing

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocketmq.message.broker_share import ALONE, BrokerShare, broker_names
-from mocketmq.message.identity import MAX_BROKERS
-from mocketmq.message.names import SCHEDULE_TOPIC, TEMPLATE_TOPIC, TRACE_TOPIC
+from mocketmq.message.names import MAX_BROKERS, SCHEDULE_TOPIC, TEMPLATE_TOPIC, TRACE_TOPIC
 
 BROKERS = st.integers(1, MAX_BROKERS)
 

@@ -114,11 +114,11 @@ def test_importing_mocketmq_imports_nothing_else() -> None:
                     "invisible_time",
                     "message",
                     "message.broker_share",
-                    "message.identity",
                 ),
                 *(
-                    "message.message_type",
+                    "message.message_types",
                     "message.names",
+                    "message.properties",
                     "rocketmq_versions",
                     "setting_rules",
                     "settings",

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from mocketmq.calling.call import Credentials
-from mocketmq.message.identity import BROKER, CLUSTER
+from mocketmq.message.names import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.patience import HANGING_S
 from tests.support.remoting import ClosedError, connected

@@ -20,7 +20,7 @@ from mocketmq.grpc_proxy.fault_injection import DOOR
 from mocketmq.grpc_proxy.lite import check_lite_topic
 from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED
 from mocketmq.grpc_proxy.messages import message_class, us_of
-from mocketmq.message import identity
+from mocketmq.message import names
 from mocketmq.message.message import Message
 from mocketmq.message.message_group import queue_of_group
 from mocketmq.message.properties import (
@@ -214,7 +214,7 @@ def _message(call: Call, given: Any, topic: Topic) -> Message:
     """Convert a message for the broker, which chooses the queue of a message without a message group."""
     system = given.system_properties
     properties = {name: text for name, text in given.user_properties.items() if name and text}
-    properties |= {UNIQ_KEY: system.message_id, CLUSTER: identity.CLUSTER}
+    properties |= {UNIQ_KEY: system.message_id, CLUSTER: names.CLUSTER}
     if any(system.keys):
         properties[KEYS] = " ".join(system.keys)
     group = system.message_group

@@ -20,7 +20,7 @@ from mocketmq.access.needs import Action, Kind, Need, to_administer, to_consume,
 from mocketmq.errors import AccessError, UnauthorizedError
 from mocketmq.hosts import is_in_container, is_loopback
 from mocketmq.http_api.fields import Input
-from mocketmq.message.identity import CLUSTER
+from mocketmq.message.names import CLUSTER
 
 _BASIC: Final = "Basic, with a user's name and password"
 _READS: Final = Action.GET | Action.LIST

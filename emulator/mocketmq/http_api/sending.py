@@ -36,14 +36,15 @@ from mocketmq.message.properties import (
     KEYS,
     LITE_TOPIC,
     MAX_TIMER_DELAY_MS,
+    OWN_FIELDS,
     PRIORITY,
+    RESERVED,
     START_DELIVER_TIME,
     TAGS,
     TIMER_DELAY_MS,
     TIMERS,
     UNIQ_KEY,
 )
-from mocketmq.message.reserved import OWN_FIELDS, RESERVED
 from mocketmq.settings import Settings
 
 _TIMER_US: Final = MAX_TIMER_DELAY_MS * US_PER_MS

@@ -21,9 +21,8 @@ from mocketmq.errors import BrokerNotFoundError, InvalidArgumentError, NoPermiss
 from mocketmq.http_api.fields import Input, NameSearch, TopicName, TopicPath
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
-from mocketmq.message.identity import MAX_BROKERS
 from mocketmq.message.message_types import MessageType
-from mocketmq.message.names import DLQ_PREFIX, MAX_QUEUES, RETRY_PREFIX
+from mocketmq.message.names import DLQ_PREFIX, MAX_BROKERS, MAX_QUEUES, RETRY_PREFIX
 
 
 class QueueOut(msgspec.Struct, frozen=True):

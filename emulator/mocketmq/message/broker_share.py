@@ -11,8 +11,7 @@ System topics that only the broker fills, such as ``SCHEDULE_TOPIC_XXXX``, are n
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from mocketmq.message.identity import BROKER
-from mocketmq.message.names import TEMPLATE_TOPIC, expected_queues, is_system_topic
+from mocketmq.message.names import BROKER, TEMPLATE_TOPIC, expected_queues, is_system_topic
 
 T = TypeVar("T")
 

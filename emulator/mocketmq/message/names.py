@@ -1,5 +1,6 @@
-"""Names of topics and groups: system topics and groups, and the rules for all other names.
+"""Names: those of the cluster, of system topics and groups, and the rules for all other topics and groups.
 
+Clients compare the names of cluster and brokers, so all responses must use the same.
 Source: TopicValidator.java of RocketMQ 4.9.8; docs/protocol/remoting.md §7.2.
 """
 
@@ -8,7 +9,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message.identity import BROKER, CLUSTER
+
+CLUSTER: Final = "DefaultCluster"
+BROKER: Final = "broker-a"
+MAX_BROKERS: Final = 8
+"""Largest number of brokers in a cluster."""
+MAX_NAME_SERVERS: Final = 8
+"""Largest number of name servers in a cluster."""
+REGION: Final = "DefaultRegion"
+"""The region of every broker outside Aliyun; clients name trace topics after it."""
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"

@@ -4,6 +4,7 @@ Sources: MessageConst.java and MessageDecoder.java of RocketMQ 4.9.8; docs/proto
 """
 
 from functools import lru_cache
+from typing import Final
 
 from mocketmq.errors import IllegalMessageError, StoreDamagedError, shorten
 
@@ -42,6 +43,27 @@ TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 """Due times of Apache RocketMQ 5.x, in order of precedence (docs/protocol/remoting.md §5.6)."""
 MAX_TIMER_DELAY_MS = 259_200_000
 """Maximum delay of a timer, three days (timerMaxDelaySec of RocketMQ 5.x)."""
+OWN_FIELDS: Final = {
+    DELAY: "delay_level",
+    KEYS: "keys",
+    LITE_TOPIC: "lite_topic",
+    PRIORITY: "priority",
+    TAGS: "tag",
+    UNIQ_KEY: "message_id",
+}
+"""Properties that have their own field, by name."""
+RESERVED: Final = frozenset(
+    {
+        *OWN_FIELDS,
+        # Set by brokers and client libraries.
+        *("CONSUME_START_TIME", "CORRECTION_FLAG", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET"),
+        *("MQ2_FLAG", ORIGIN_MESSAGE_ID, PGROUP, REAL_QID, REAL_TOPIC, "RECONSUME_TIME"),
+        *(RETRY_TOPIC, TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
+        # Would have no effect over HTTP.
+        *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, TRAN_MSG, "TRAN_PREPARED_QUEUE_OFFSET"),
+    }
+)
+"""Properties that are not user properties in JSON, and that a JSON client may not give."""
 MAX_PROPERTIES_BYTES = 32_767
 _KEY_VALUE, _NEXT = "\x01", "\x02"
 

@@ -18,6 +18,7 @@ from mocketmq.message.properties import (
     PRIORITY,
     PUSH_REPLY_TIME,
     REPLY_TO_CLIENT,
+    RESERVED,
     START_DELIVER_TIME,
     TAGS,
     TIMER_DELAY_MS,
@@ -26,7 +27,6 @@ from mocketmq.message.properties import (
     TIMERS,
     UNIQ_KEY,
 )
-from mocketmq.message.reserved import RESERVED
 from mocketmq.recording.masks import Masks
 from mocketmq.recording.recording import Origin, RecordedMessage, sent_text
 

@@ -17,7 +17,7 @@ from mocketmq.access.access import Access
 from mocketmq.access.needs import Action, Kind, Need, to_administer, to_consume, to_look_up, to_produce
 from mocketmq.errors import AccessError, AuthError
 from mocketmq.hosts import peer_host
-from mocketmq.message.identity import CLUSTER
+from mocketmq.message.names import CLUSTER
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command

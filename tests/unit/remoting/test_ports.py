@@ -1,6 +1,6 @@
 """The ports of a cluster."""
 
-from mocketmq.message.identity import MAX_BROKERS, MAX_NAME_SERVERS
+from mocketmq.message.names import MAX_BROKERS, MAX_NAME_SERVERS
 from mocketmq.remoting.listening.ports import BETWEEN_BROKERS, BETWEEN_NAME_SERVERS, VIP_OFFSET
 from mocketmq.settings import Settings
 

@@ -25,8 +25,7 @@ from mocketmq.broker.registry.topic import (
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.registry.used_topics import UsedTopics
 from mocketmq.broker.registry.users import Users
-from mocketmq.message.identity import BROKER, CLUSTER
-from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.message.names import BROKER, CLUSTER, SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.settings import Settings, TopicDeclaration
 from mocketmq.store.store import Store
 

@@ -40,8 +40,7 @@ from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError, SnapshotDamagedError, StoreUnavailableError
 from mocketmq.faults.rule_set import FaultRules
-from mocketmq.message.identity import BROKER, CLUSTER
-from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.message.names import BROKER, CLUSTER, SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues

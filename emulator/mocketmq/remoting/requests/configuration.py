@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from mocketmq.errors import InvalidArgumentError, shorten
-from mocketmq.message.identity import CLUSTER, REGION
-from mocketmq.message.names import MAX_QUEUES, TRACE_TOPIC
+from mocketmq.message.names import CLUSTER, MAX_QUEUES, REGION, TRACE_TOPIC
 from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode

@@ -3,12 +3,12 @@
 from typing import Final, NamedTuple
 
 from mocketmq.errors import EmulatorError
-from mocketmq.message import identity
+from mocketmq.message.names import REGION
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, code_of
 
-_EXT: Final = {"MSG_REGION": identity.REGION}
+_EXT: Final = {"MSG_REGION": REGION}
 
 
 class RecallMessageHeader(NamedTuple):

@@ -13,8 +13,7 @@ from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.hosts import split_address, with_port
-from mocketmq.message.identity import CLUSTER
-from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
+from mocketmq.message.names import CLUSTER, DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
 from mocketmq.remoting.access_rule import OPEN, administers, looks_for
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import fastjson

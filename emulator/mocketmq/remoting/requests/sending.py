@@ -11,7 +11,7 @@ from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.broker.sending.sender import PlainSend, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, QueueNotFoundError
-from mocketmq.message import identity
+from mocketmq.message import names
 from mocketmq.message.broker_share import ALONE
 from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
@@ -57,7 +57,7 @@ V2_NAMES: Final = dict(
     )
 )
 
-EXT: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
+EXT: Final = MappingProxyType({"MSG_REGION": names.REGION, "TRACE_ON": "true"})
 """Ext fields of every response to a send, including refusals."""
 _PREPARED_OR_ROLLED_BACK: Final = 0x4
 _KEPT_FLAGS: Final = 0x70B
@@ -159,7 +159,7 @@ def message_of(
     if header.reconsume_times < 0:
         raise InvalidArgumentError("reconsumeTimes", header.reconsume_times, "0 or more")
     properties.pop(POP_CK, None)
-    properties[CLUSTER] = identity.CLUSTER
+    properties[CLUSTER] = names.CLUSTER
     return Message(
         header.topic,
         body,

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, Meter, Statistics, Totals
 from mocketmq.clock import US_PER_MS
-from mocketmq.message.identity import CLUSTER
+from mocketmq.message.names import CLUSTER
 from mocketmq.remoting.access_rule import reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode

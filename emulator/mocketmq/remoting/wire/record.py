@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mocketmq.errors import IllegalMessageError
-from mocketmq.message import identity
 from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import REGION
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES
 from mocketmq.rocketmq_versions import V5_0_0
 
-_REGION: Final = f"MSG_REGION\x01{identity.REGION}\x02TRACE_ON\x01true\x02".encode()
+_REGION: Final = f"MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02".encode()
 """Properties that brokers of 5.x add to all messages (AbstractSendMessageProcessor.java, 5.3.3)."""
 
 _V1: Final = 0xDAA320A7
