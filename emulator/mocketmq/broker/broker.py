@@ -24,8 +24,7 @@ from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
-from mocketmq.broker.inspection.pending import PendingMessages
-from mocketmq.broker.inspection.recalls import Recalls
+from mocketmq.broker.inspection.pending import PendingMessages, Recalls
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions
@@ -34,8 +33,7 @@ from mocketmq.broker.outage import Outage
 from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.crash_loss import CrashLoss
-from mocketmq.broker.removal.full_reset import FullReset
-from mocketmq.broker.removal.reset import Reset
+from mocketmq.broker.removal.reset import FullReset, Reset
 from mocketmq.broker.removal.retention import Retention
 from mocketmq.broker.replication import Replication
 from mocketmq.broker.seeding.seeder import Seeder

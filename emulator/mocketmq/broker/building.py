@@ -34,8 +34,7 @@ from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
-from mocketmq.broker.inspection.pending import PendingMessages
-from mocketmq.broker.inspection.recalls import Recalls
+from mocketmq.broker.inspection.pending import PendingMessages, Recalls
 from mocketmq.broker.life import Lives
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.lite.lite_topic_list import LiteTopicList
@@ -45,16 +44,14 @@ from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.crash_loss import CrashLoss
-from mocketmq.broker.removal.full_reset import FullReset
-from mocketmq.broker.removal.reset import Reset
+from mocketmq.broker.removal.reset import FullReset, Reset
 from mocketmq.broker.removal.retention import Retention
 from mocketmq.broker.removal.wipe import Wipe
 from mocketmq.broker.replication import Replication
 from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
-from mocketmq.broker.sending.intake import Intake
+from mocketmq.broker.sending.intake import Intake, RetryLimit
 from mocketmq.broker.sending.replies import Replies
-from mocketmq.broker.sending.retry_limit import RetryLimit
 from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.snapshots.captured_state import capture_state
 from mocketmq.broker.snapshots.restorer import Restorer

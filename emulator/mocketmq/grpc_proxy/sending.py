@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mocketmq.broker.registry.topic import Topic
+from mocketmq.broker.sending.queue_choice import queue_of_group
 from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import EmulatorError, IllegalMessageError, NoPermissionError, as_emulator_error
@@ -22,7 +23,6 @@ from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESE
 from mocketmq.grpc_proxy.messages import message_class, us_of
 from mocketmq.message import names
 from mocketmq.message.message import Message
-from mocketmq.message.message_group import queue_of_group
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CLUSTER,

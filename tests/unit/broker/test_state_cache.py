@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.snapshots import state_cache
-from mocketmq.broker.snapshots.shelf import FileShelf, MemoryShelf
+from mocketmq.broker.snapshots import shelf as shelves
+from mocketmq.broker.snapshots.shelf import FileShelf, MemoryShelf, StateCache
 from mocketmq.broker.snapshots.snapshot_file import SnapshotState, new_manifest, write_archive
-from mocketmq.broker.snapshots.state_cache import StateCache
 
 MANIFEST = new_manifest(saved_us=0, now_us=0, clock="manual", topics=0, groups=0, messages=0, pending=0)
 
@@ -18,7 +17,7 @@ def state(size: int) -> SnapshotState:
 
 
 def test_the_least_recently_used_states_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_cache, "MAX_CACHED_BYTES", 10)
+    monkeypatch.setattr(shelves, "MAX_CACHED_BYTES", 10)
     cache, states = StateCache(), {name: state(4) for name in ("a", "b", "c")}
     cache.keep("a", 1, states["a"])
     cache.keep("b", 1, states["b"])
@@ -28,7 +27,7 @@ def test_the_least_recently_used_states_leave(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_state_larger_than_the_cache_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_cache, "MAX_CACHED_BYTES", 10)
+    monkeypatch.setattr(shelves, "MAX_CACHED_BYTES", 10)
     cache, small = StateCache(), state(4)
     cache.keep("small", 1, small)
     cache.keep("large", 1, state(4))

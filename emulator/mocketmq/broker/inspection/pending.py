@@ -1,12 +1,13 @@
-"""List pending delayed messages, cancel them, or deliver them now."""
+"""List pending delayed messages, cancel them, deliver them now, or recall them for their senders."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.clock import whole_ms_us
-from mocketmq.errors import MessageNotFoundError
+from mocketmq.broker.sending.recall_handle import RecallHandle
+from mocketmq.clock import US_PER_MS, Clock, whole_ms_us
+from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import SCHEDULE_TOPIC
@@ -173,3 +174,36 @@ class PendingMessages:
         queue = self._topics.queue(message.queue_key)
         level = queue.queue_id + 1 if queue.topic == SCHEDULE_TOPIC else None
         return PendingMessage(message, level, self._held.held_by(message))
+
+
+class Recalls:
+    """Cancels delayed messages for their senders. Upstream has recalls since 5.3, for timers, if enabled."""
+
+    def __init__(self, clock: Clock, topics: Topics, pending: PendingMessages) -> None:
+        self._clock = clock
+        self._topics = topics
+        self._pending = pending
+
+    async def recall(self, topic: str, text: str, *, is_strict: bool) -> str:
+        """Recall a topic's message by its handle. Returns its unique key once the recall is durable.
+
+        Checks in upstream's order, but by the emulated clock and without a limit on the due time. Recalling a
+        message that is no longer pending succeeds unless ``is_strict``. Raises TopicNotFoundError,
+        NotPendingError.
+        """
+        if self._topics.find_topic(topic) is None:
+            raise TopicNotFoundError(f"recall failed, the topic[{topic}] not exist")
+        handle = RecallHandle.decode(text)
+        if handle.topic != topic:
+            raise NotPendingError("recall failed, topic not match")
+        brokers = self._topics.brokers
+        if handle.broker not in brokers.names or brokers.broker_named(handle.broker).state != "running":
+            raise NotPendingError("recall failed, broker service not available")
+        if handle.due_ms * US_PER_MS <= self._clock.now_us():
+            raise NotPendingError("recall failed, timestamp invalid")
+        try:
+            await self._pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
+        except NotPendingError as error:
+            if is_strict:
+                raise NotPendingError(f"recall failed, {error}") from None
+        return handle.unique_key

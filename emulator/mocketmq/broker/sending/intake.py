@@ -4,18 +4,19 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from mocketmq.broker.registry.groups import Group
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.registry.traffic import Kind
 from mocketmq.broker.sending.delay_limiter import DelayLimiter
 from mocketmq.broker.sending.queue_choice import queue_for_send
-from mocketmq.broker.sending.retry_limit import RetryLimit
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, RecordKind, StoredMessage, draft
 from mocketmq.message.message_types import checked_lite_topic, checked_priority
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, dead_letter_topic
 from mocketmq.message.properties import DELAY, LITE_TOPIC, SHARDING_KEY, TIMER_OUT_MS, WAIT, mark_parked
+from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.store.queue import LiteQueue, Queue
@@ -25,6 +26,27 @@ log = logging.getLogger(__name__)
 
 _ORDERED: Final = f"{SHARDING_KEY}\x01"
 _ORDERED_TOO: Final = f"\x02{_ORDERED}"
+
+
+class RetryLimit:
+    """When a retry that a client sends itself becomes a dead letter (SendMessageProcessor.java).
+
+    The limit is that of ``server_version``; ``has_locks`` tells whether a group has locked queues.
+
+    Clients that consume in order lock their queues, and send a message only after its last attempt, with the
+    number of its retries. Other clients count the next attempt, too, which RocketMQ 4 did not expect.
+    """
+
+    def __init__(self, has_locks: Callable[[str], bool], server_version: int) -> None:
+        self._has_locks = has_locks
+        self._is_4 = server_version < V5_0_0
+
+    def is_exceeded(self, group: Group, message: Message) -> bool:
+        """Whether this retry of the group is a dead letter."""
+        times, most = message.reconsume_times, message.max_reconsume_times
+        if most is None:
+            most = group.max_retries
+        return times >= most if self._is_4 else times > most or self._has_locks(group.name)
 
 
 class AcceptedMessage(NamedTuple):

@@ -1,11 +1,13 @@
-"""Chooses the queue of a message."""
+"""Chooses the queue of a message: at random, or that of its message group (ordering key)."""
 
 import random
+from typing import Final
 
 from mocketmq.broker.registry.brokers import ClusterBrokers
 from mocketmq.broker.registry.topic import PERM_WRITE, Topic
 from mocketmq.broker.registry.topics import check_is_at
 from mocketmq.errors import BrokerDownError, NoPermissionError, WrongQueueError
+from mocketmq.message.properties import java_hash
 from mocketmq.store.queue import Queue
 
 
@@ -40,3 +42,22 @@ def _open_queue(topic: Topic, brokers: ClusterBrokers) -> Queue:
     if not opened:
         brokers.check_takes_sends(reachable[0])
     return random.choice(opened)  # noqa: S311 - spreads load
+
+
+_MULTIPLIER: Final = 2_862_933_555_777_941_757
+_MASK: Final = (1 << 64) - 1
+
+
+def queue_of_group(group: str, queues: int) -> int:
+    """Choose the queue of a message group as upstream's proxy does.
+
+    This is jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with the
+    random numbers and the rounding of Guava's ``Hashing.consistentHash``.
+    """
+    state, at = java_hash(group) & _MASK, 0
+    while True:
+        state = (state * _MULTIPLIER + 1) & _MASK
+        following = int((at + 1) * (1 << 31) / ((state >> 33) + 1))
+        if following >= queues:
+            return at
+        at = following

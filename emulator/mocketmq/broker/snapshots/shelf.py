@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
+from threading import Lock
 from typing import Final, NamedTuple, Protocol
 
 from mocketmq.broker.snapshots.snapshot_file import (
@@ -16,7 +17,6 @@ from mocketmq.broker.snapshots.snapshot_file import (
     read_archive,
     read_manifest,
 )
-from mocketmq.broker.snapshots.state_cache import StateCache
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import SnapshotNotFoundError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
@@ -26,6 +26,8 @@ SUFFIX: Final = ".snapshot"
 NAMES: Final = "1 to 64 letters, digits, '-', '_' and '.', beginning with a letter or digit"
 NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _TEMPORARY: Final = ".saving"
+MAX_CACHED_BYTES: Final = 32 << 20
+"""Largest size of all databases together that are in memory besides their files."""
 _STALE_US: Final = 3600 * US_PER_S
 """Age from which a temporary file is one that a kill has left, not one that another broker is writing."""
 
@@ -35,6 +37,40 @@ class Kept(NamedTuple):
 
     name: str
     manifest: Manifest
+
+
+class StateCache:
+    """States of a few snapshots in memory, because tests restore the same ones many times.
+
+    A state in memory is neither read nor checked again. States are by name of their snapshot, least recently
+    used first. Any thread may call the methods.
+
+    The stamp of a state says which file it was read from, or written to. Equal stamps mean equal files.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[str, tuple[object, SnapshotState]] = {}
+        self._lock = Lock()
+
+    def find(self, name: str, stamp: object) -> SnapshotState | None:
+        """The state of the snapshot, unless its file has another stamp by now."""
+        with self._lock:
+            found = self._states.pop(name, None)
+            if found is None or found[0] != stamp:
+                return None
+            self._states[name] = found
+            return found[1]
+
+    def keep(self, name: str, stamp: object, state: SnapshotState | None) -> None:
+        """Keep this state in the place of an earlier one, or none if it is None or larger than the cache."""
+        with self._lock:
+            self._states.pop(name, None)
+            if state is not None and len(state.content) <= MAX_CACHED_BYTES:
+                self._states[name] = stamp, state
+            size = sum(len(each.content) for _, each in self._states.values())
+            while size > MAX_CACHED_BYTES:
+                _, dropped = self._states.pop(next(iter(self._states)))
+                size -= len(dropped.content)
 
 
 class SnapshotShelf(Protocol):
