@@ -26,14 +26,14 @@ DAMAGED = b"not a database" * 1_000
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 
-PATIENT = f"from mocketmq.cli import healthcheck; healthcheck._PATIENCE_S = {PATIENCE_S}"
+PATIENT = f"from mocketmq.cli import info; info._PATIENCE_S = {PATIENCE_S}"
 """Code that lengthens the health check's timeout, for busy machines."""
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lengthen the timeout for commands of this process too."""
-    monkeypatch.setattr("mocketmq.cli.healthcheck._PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr("mocketmq.cli.info._PATIENCE_S", PATIENCE_S)
 
 
 async def mocketmq(*args: str, stdin: bytes = b"", code: str = "") -> Ended:

@@ -63,8 +63,8 @@ _COMMANDS = {
     "pack": ("mocketmq.cli.pack", "Pack the state and the story of a failed test into a file."),
     "open": ("mocketmq.cli.open", "Open a pack: a broker at the moment of the failure, with its console."),
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
-    "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
-    "sql": ("mocketmq.cli.sql", "Answer questions about the ledger in SQL."),
+    "export": ("mocketmq.cli.ledger", "Export the ledger as Parquet."),
+    "sql": ("mocketmq.cli.ledger", "Answer questions about the ledger in SQL."),
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
     "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
     "lab": ("mocketmq.cli.lab", "Compare delay schemes under the same load."),
@@ -72,7 +72,7 @@ _COMMANDS = {
     "replay": ("mocketmq.cli.replay", "Send a recording again, on a moved clock."),
     "relay": ("mocketmq.cli.relay", "Delay messages for a real Kafka or RocketMQ."),
     "mcp": ("mocketmq.cli.mcp", "Offer tools for the broker to coding agents."),
-    "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),
+    "healthcheck": ("mocketmq.cli.info", "Check that the broker is ready."),
     "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
 }
 

@@ -12,14 +12,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from mocketmq.cli.amounts import counted
 from mocketmq.cli.delayed import DIRECTORY
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.table import Table
-from mocketmq.cli.text import harmless, harmless_json
+from mocketmq.cli.text import counted, harmless, harmless_json
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.long_running import at_stop_signals
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import instant, show
-from mocketmq.cli.signals import at_stop_signals
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client

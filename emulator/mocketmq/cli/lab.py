@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import click
 
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import show
-from mocketmq.cli.signals import EXIT_CODES, at_stop_signals
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.duration import format_duration, parse_duration_us

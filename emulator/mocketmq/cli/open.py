@@ -8,7 +8,7 @@ import click
 from mocketmq.broker.packs.pack_file import Pack, PackError, read_pack
 from mocketmq.broker.packs.packed_settings import opened_settings
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.log_lines import log_to_stderr
+from mocketmq.cli.long_running import log_to_stderr
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import show
 from mocketmq.cli.serve import run_broker, set_log_levels

@@ -13,10 +13,10 @@ import click
 from mocketmq.calling.call import ClusterError, NoAnswerError
 from mocketmq.cli.cluster_access import access_of, access_options
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
-from mocketmq.cli.signals import EXIT_CODES, at_stop_signals
 from mocketmq.cli.table import Table
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.duration import parse_duration_us

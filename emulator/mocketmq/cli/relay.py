@@ -13,10 +13,9 @@ import click
 
 from mocketmq.cli.cluster_access import access_of, access_options
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.log_lines import log_to_stderr
+from mocketmq.cli.long_running import at_stop_signals, log_to_stderr
 from mocketmq.cli.options import examples
 from mocketmq.cli.progress_line import ProgressLine
-from mocketmq.cli.signals import at_stop_signals
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, SettingError

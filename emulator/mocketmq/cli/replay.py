@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from mocketmq.cli.amounts import counted
 from mocketmq.cli.as_typed import as_typed
 from mocketmq.cli.connection import broker_options
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
-from mocketmq.cli.signals import EXIT_CODES, at_stop_signals
-from mocketmq.cli.text import harmless
+from mocketmq.cli.text import counted, harmless
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_MS

@@ -18,9 +18,8 @@ from mocketmq.app import running_emulator
 from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.cli.completion import complete_words
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.log_lines import log_to_stderr
+from mocketmq.cli.long_running import at_stop_signals, log_to_stderr
 from mocketmq.cli.options import examples
-from mocketmq.cli.signals import at_stop_signals
 from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError

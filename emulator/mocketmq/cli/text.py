@@ -1,4 +1,4 @@
-"""Prepares text for a terminal: escapes control characters, measures widths, and folds lines."""
+"""Prepares text for a terminal: escapes control characters, measures widths, folds, and counts."""
 
 import json
 import unicodedata
@@ -46,6 +46,11 @@ def fold(text: str, width: int) -> Iterator[str]:
             yield from _cut(line, width)
             line = word
     yield from _cut(line, width)
+
+
+def counted(number: int, what: str) -> str:
+    """Format a number of things, such as ``1 message`` or ``1,000 messages``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _cut(word: str, width: int) -> Iterator[str]:

@@ -1,26 +1,51 @@
-"""``mocketmq sql``, which answers questions about the ledger by DuckDB."""
+"""``mocketmq export`` and ``mocketmq sql``: write the ledger as Parquet, and answer questions about it."""
 
 import csv
 import json
 import math
 import sys
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples
-from mocketmq.cli.output import show
+from mocketmq.cli.output import Output, show
+from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.table import Table
 from mocketmq.cli.text import harmless, harmless_json
 
 if TYPE_CHECKING:
     from mocketmq_report.questions.sql import QueryAnswer
 
-_EXTRA = {"adbc_driver_manager", "adbc_driver_sqlite", "duckdb", "numpy", "pyarrow"}
+_PACKAGES = {"adbc_driver_manager", "adbc_driver_sqlite", "duckdb", "numpy", "pyarrow"}
+"""Packages of extras, by the names of their modules."""
 _LONGEST = 1_000_000  # characters of a query
 _NUMBERS = (int, float, Decimal)
+
+
+@click.command(epilog=examples("export mocketmq-data ledger"))
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.argument("data", type=click.Path(exists=True, path_type=Path))
+@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+def export(as_json: bool, data: Path, out: Path) -> None:
+    """Write the ledger of DATA as Parquet below the folder OUT.
+
+    DATA is a data directory, or its mocketmq.db; its broker may be running. `mocketmq report` reads the
+    result: deliveries by day and run, undelivered messages, runs, and clock moves. Several stores may share a
+    folder; exporting a store again replaces its files.
+    """
+    try:
+        from mocketmq_report.interruption import ended_by_signals  # noqa: PLC0415 - part of an extra
+        from mocketmq_report.ledger.export import export as write  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        _refuse_without("exporting", error, "report")
+    with ProgressLine() as meter:
+        done = ended_by_signals(lambda: write(data, out, meter))
+    told = f"exported {done.rows:,} rows of {done.runs:,} runs to {out}"
+    Output(as_json).show(done._asdict(), f"{told}: {done.files:,} files, {done.bytes:,} bytes")
 
 
 @click.command(
@@ -53,12 +78,7 @@ def sql(form: str | None, limit: int, query: str, data: tuple[str, ...]) -> None
         from mocketmq_report.ledger.ledger import BrokenLedgerError  # noqa: PLC0415
         from mocketmq_report.questions.sql import QueryError, ask  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
-            raise
-        raise Failure(
-            f"SQL needs {error.name}, which is not installed: install mocketmq with its extra 'sql'",
-            Exit.USAGE,
-        ) from error
+        _refuse_without("SQL", error, "sql")
     text = sys.stdin.read(_LONGEST + 1) if query == "-" else query
     if len(text) > _LONGEST:
         raise Failure(f"the query has more than {_LONGEST:,} characters", Exit.USAGE)
@@ -71,6 +91,16 @@ def sql(form: str | None, limit: int, query: str, data: tuple[str, ...]) -> None
     _print(answer, form)
     if answer.is_cut:
         click.echo(f"these are the first {limit:,} rows; --limit prints more", err=True)
+
+
+def _refuse_without(what: str, error: ModuleNotFoundError, extra: str) -> NoReturn:
+    """Raise Failure if a package of the extra is not installed; any other missing module is a defect."""
+    if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
+        raise error
+    raise Failure(
+        f"{what} needs {error.name}, which is not installed: install mocketmq with its extra {extra!r}",
+        Exit.USAGE,
+    ) from error
 
 
 def _print(answer: "QueryAnswer", form: str | None) -> None:

@@ -1,12 +1,14 @@
-"""Handles the signals that ask a command to stop."""
+"""Signals and log lines of commands that run until they are stopped; others do not import ``logging``."""
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from mocketmq.cli.exit_codes import Exit
+from mocketmq.cli.text import harmless
 
 EXIT_CODES: Final[Mapping[int, int]] = {signal.SIGINT: Exit.INTERRUPTED.value, signal.SIGTERM: 143}
 """Exit codes of commands that end early, but in order, by the signal."""
@@ -20,3 +22,17 @@ def at_stop_signals(call: Callable[[int], object]) -> None:
             signal.signal(number, lambda number, _: loop.call_soon_threadsafe(call, number))
         else:
             loop.add_signal_handler(number, call, number)
+
+
+class _Formatter(logging.Formatter):
+    """Escapes control characters, because a terminal would obey those in text from clients."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return harmless(super().format(record), "\n")  # a stack has newlines
+
+
+def log_to_stderr() -> None:
+    """Show log lines from level warning on, unless a logger sets another level."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
