@@ -9,7 +9,6 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.instant import format_instant
 from mocketmq.mcp import arguments as arg
-from mocketmq.mcp import fault_arguments as fault
 
 
 class BrokerTools:
@@ -153,28 +152,28 @@ class BrokerTools:
 
     async def inject_fault(
         self,
-        kind: fault.FaultKind,
-        name: fault.RuleName = None,
-        door: fault.Door = None,
-        broker: fault.Broker = None,
-        operation: fault.Operation = None,
-        topic: fault.TopicPattern = None,
-        group: fault.GroupPattern = None,
-        client: fault.ClientPattern = None,
-        next: fault.Next = None,  # noqa: A002 - as the API calls it
-        every: fault.Every = None,
-        from_ms: fault.FromMs = None,
-        to_ms: fault.ToMs = None,
-        lasts: fault.Lasts = None,
-        probability: fault.Probability = None,
-        seed: fault.Seed = None,
-        error: fault.ErrorName = None,
-        by: fault.By = None,
-        back_after: fault.BackAfter = None,
-        stage: fault.When = None,
-        level: fault.Level = None,
-        times: fault.Times = None,
-        per_second: fault.PerSecond = None,
+        kind: arg.FaultKind,
+        name: arg.RuleName = None,
+        door: arg.Door = None,
+        broker: arg.Broker = None,
+        operation: arg.Operation = None,
+        topic: arg.TopicPattern = None,
+        group: arg.GroupPattern = None,
+        client: arg.ClientPattern = None,
+        next: arg.Next = None,  # noqa: A002 - as the API calls it
+        every: arg.Every = None,
+        from_ms: arg.FromMs = None,
+        to_ms: arg.ToMs = None,
+        lasts: arg.Lasts = None,
+        probability: arg.Probability = None,
+        seed: arg.Seed = None,
+        error: arg.ErrorName = None,
+        by: arg.By = None,
+        back_after: arg.BackAfter = None,
+        stage: arg.When = None,
+        level: arg.Level = None,
+        times: arg.Times = None,
+        per_second: arg.PerSecond = None,
     ) -> JsonObject:
         """Make the broker fail on purpose: add a rule of this kind. Without criteria it matches everything.
 
@@ -189,7 +188,7 @@ class BrokerTools:
         """List the fault rules, with the numbers of matched requests and of faults that fired."""
         return {"faults": await self._client.faults()}
 
-    async def remove_fault(self, name: fault.KnownRule) -> JsonObject:
+    async def remove_fault(self, name: arg.KnownRule) -> JsonObject:
         """Remove a fault rule, which releases what it holds: late answers, closed ports, held messages."""
         return await self._client.delete_fault(name)
 

@@ -18,7 +18,7 @@ def imported(module: str) -> Iterator[str]:
 
 def test_only_the_room_of_tools_imports_the_extra() -> None:
     users = {module for module in MODULES if EXTRA & {name.partition(".")[0] for name in imported(module)}}
-    assert users == {f"mocketmq.mcp.{name}" for name in ("arguments", "fault_arguments", "server")}
+    assert users == {f"mocketmq.mcp.{name}" for name in ("arguments", "server")}
 
 
 def test_only_the_command_imports_the_room_of_tools() -> None:
