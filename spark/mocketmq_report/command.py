@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
-from mocketmq.delay_limits.systems import DELAY_LIMITS
+from mocketmq.delay_limits import DELAY_LIMITS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.instant import parse_instant_ms

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mocketmq import __version__
 from mocketmq.clock import wall_us
-from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.delay_limits import DelayLimits
 from mocketmq.errors import RefusedError
 from mocketmq_report.carrier import SparkCarrier
 from mocketmq_report.compute import rollup

@@ -8,7 +8,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_S
-from mocketmq.delay_limits.systems import DELAY_LIMITS
+from mocketmq.delay_limits import DELAY_LIMITS
 from mocketmq.errors import IllegalMessageError, OverLimitError, SettingError
 from mocketmq.settings import DelayLimitsName
 from tests.support.brokers import TOPIC, acknowledge, bodies, receive, running_broker, send

@@ -5,7 +5,7 @@ from http import HTTPStatus
 import pytest
 
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.delay_limits.systems import DELAY_LIMITS
+from mocketmq.delay_limits import DELAY_LIMITS
 from mocketmq.settings import DelayLimitsName
 from tests.doors.remoting.popping import POP, pop, pop_of
 from tests.doors.remoting.producing import refused, sent

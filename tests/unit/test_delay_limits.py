@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.delay_limits.delay_limits import DelayLimits, WaitingLine
-from mocketmq.delay_limits.systems import DELAY_LIMITS
+from mocketmq.delay_limits import DELAY_LIMITS, DelayLimits, WaitingLine
 from mocketmq.settings import DelayLimitsName
 
 DAY = 86_400 * US_PER_S

@@ -67,7 +67,7 @@ from mocketmq.broker.watching.message_list import MessageList
 from mocketmq.broker.watching.message_states import MessageStates
 from mocketmq.broker.watching.stored_records import StoredRecords
 from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
-from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.delay_limits import DelayLimits
 from mocketmq.errors import SettingError
 from mocketmq.faults.rule_set import open_fault_rules
 from mocketmq.message.names import TIMER_TOPIC

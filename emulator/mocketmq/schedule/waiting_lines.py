@@ -1,7 +1,7 @@
 """Holds messages back behind earlier ones, as in systems that deliver delayed messages in queue order."""
 
 from mocketmq.clock import Clock
-from mocketmq.delay_limits.delay_limits import WaitingLine
+from mocketmq.delay_limits import WaitingLine
 from mocketmq.store.queue import Queue
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.delay_limits import DelayLimits
 from mocketmq_report.compute import (
     causes,
     herds,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mocketmq.delay_limits.delay_limits import DelayLimits, WaitingLine
+from mocketmq.delay_limits import DelayLimits, WaitingLine
 from mocketmq_report.compute import bins
 from mocketmq_report.document import DelayLimitsExample, DelayLimitsFindings, DelayLimitsVerdict, VerdictName
 from mocketmq_report.ledger.ledger import Columns, LedgerPart

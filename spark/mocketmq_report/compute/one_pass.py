@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.delay_limits import DelayLimits
 from mocketmq_report.compute import limit_findings, order, outcomes, repeats, timeline, worst
 from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, KernelResult, KernelSettings, SecondLook
 from mocketmq_report.compute.moved_clock import SkippedTime

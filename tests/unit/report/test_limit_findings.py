@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.delay_limits.delay_limits import WaitingLine
-from mocketmq.delay_limits.systems import DELAY_LIMITS
+from mocketmq.delay_limits import DELAY_LIMITS, WaitingLine
 from mocketmq_report import command
 from mocketmq_report.compute.limit_findings import held_us
 from mocketmq_report.compute.one_pass import measure

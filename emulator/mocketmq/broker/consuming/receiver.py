@@ -27,7 +27,7 @@ from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveReques
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
-from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.delay_limits import DelayLimits
 from mocketmq.errors import OverLimitError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage

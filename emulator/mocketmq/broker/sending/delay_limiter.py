@@ -3,8 +3,7 @@
 import logging
 
 from mocketmq.clock import LATEST_US, US_PER_MS, Clock, whole_ms_us
-from mocketmq.delay_limits.delay_limits import DelayLimits, Way
-from mocketmq.delay_limits.systems import DELAY_LIMITS
+from mocketmq.delay_limits import DELAY_LIMITS, DelayLimits, Way
 from mocketmq.errors import IllegalMessageError, SettingError
 from mocketmq.message.properties import DELAY, START_DELIVER_TIME, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMERS
 from mocketmq.schedule.level_table import LevelTable
