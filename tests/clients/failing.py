@@ -5,8 +5,8 @@ import re
 from typing import Any, NamedTuple
 
 from mocketmq import Client
-from mocketmq.testing import story
 from mocketmq.testing.broker import Broker
+from mocketmq.testing.failed_test import story_of
 
 
 class Shown(NamedTuple):
@@ -32,7 +32,7 @@ async def shown(control: Client, message_id: str) -> Shown:
 def _report(url: str) -> str:
     """Return the lines that the plugin adds to the report of a failed test."""
     with Broker(url) as broker:
-        return story.of(broker)
+        return story_of(broker)
 
 
 def kinds(shown: Shown, group: str) -> list[str]:

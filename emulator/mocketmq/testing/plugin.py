@@ -88,7 +88,7 @@ def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
     `mocketmq.clock.advance("30m")`. One broker per worker, reset before each test.
     """
     from mocketmq.errors import EmulatorError  # noqa: PLC0415 - see above
-    from mocketmq.testing import options, verdict  # noqa: PLC0415
+    from mocketmq.testing import failed_test, options  # noqa: PLC0415
 
     wanted = options.wanted(request.node)
     broker = _brokers_of(request.config).ready(wanted.start)
@@ -100,7 +100,7 @@ def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
         pytest.fail(str(error), pytrace=False)
     yield broker
     has_failed = request.node.stash.get(_has_failed, False)
-    if not has_failed and (why := verdict.on(broker, is_strict=wanted.is_strict)):
+    if not has_failed and (why := failed_test.reason_to_fail(broker, is_strict=wanted.is_strict)):
         pytest.fail(why, pytrace=False)
 
 
@@ -130,17 +130,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = outcome.get_result()
     broker = item.stash.get(_broker, None)
     if report.failed and broker is not None and not (report.when == "teardown" and broker.has_died):
-        from mocketmq.testing import packs, story  # noqa: PLC0415 - see above
+        from mocketmq.testing import failed_test  # noqa: PLC0415 - see above
 
         is_first = not item.stash.get(_has_failed, False)
         item.stash[_has_failed] = True
-        report.sections.append(("mocketmq", story.of(broker)))
+        report.sections.append(("mocketmq", failed_test.story_of(broker)))
         folder = item.config.getoption("mocketmq_pack")
         if folder and is_first:
             place = item.config.invocation_params.dir / folder
-            report.sections.append(
-                ("mocketmq pack", packs.pack(broker, place, item.nodeid, report.longreprtext))
-            )
+            said = failed_test.pack_failure(broker, place, item.nodeid, report.longreprtext)
+            report.sections.append(("mocketmq pack", said))
 
 
 def _brokers_of(config: pytest.Config) -> Brokers:

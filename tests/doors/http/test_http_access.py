@@ -17,9 +17,9 @@ from mocketmq.errors import InvalidArgumentError
 from mocketmq.hosts import is_loopback
 from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings
-from mocketmq.testing import story
 from mocketmq.testing.async_broker import AsyncBroker
 from mocketmq.testing.broker import Broker
+from mocketmq.testing.failed_test import story_of
 from tests.support.api import Answer, Api, running_api
 
 SECRET, TOKEN = "secret-of:clerk/ü", "s3cret"
@@ -464,7 +464,7 @@ async def test_the_plugins_brokers_sign_in_with_the_url(file: Path) -> None:
         broker.close()
         assert broker.login == (f"http://root:{QUOTED}@{host}", None)
         assert await AsyncBroker(broker).events() == []
-        assert await asyncio.to_thread(story.of, broker) == "the broker recorded no events"
+        assert await asyncio.to_thread(story_of, broker) == "the broker recorded no events"
 
 
 @pytest.mark.parametrize("url", [f"http://root:{SECRET}@host", "ftp://root:pw@host", "http://root:pw@"])
