@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from mocketmq.http_api.faults import FaultIn
-from mocketmq.http_api.seed_message import SeedMessage, SeedProgress
+from mocketmq.http_api.seeds import SeedMessage, SeedProgress
 from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
 from mocketmq.settings_sources import schema_of
 

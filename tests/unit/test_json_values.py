@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocketmq.http_api.json_values import has_more_values
+from mocketmq.http_api.request import has_more_values
 
 TEXTS = st.text(alphabet='",[]{}\\\u00e9 \n', max_size=8)
 VALUES = st.recursive(

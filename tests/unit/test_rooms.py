@@ -88,7 +88,6 @@ ROOMS = {
                 "fields",
                 "fault_injection",
                 "invalid",
-                "json_values",
                 "listener",
                 "page_guard",
             ),

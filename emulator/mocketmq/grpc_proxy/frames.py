@@ -1,8 +1,11 @@
-"""Encodes HTTP/2 frames (RFC 9113, sections 4 and 6) and the server's header blocks (RFC 7541)."""
+"""Reads and writes HTTP/2 frames (RFC 9113, sections 3.4, 4 and 6); the server's header blocks (RFC 7541)."""
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 from urllib.parse import quote
+
+from mocketmq.grpc_proxy.client_limits import MAX_FRAME_BYTES
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_BYTES: Final = 9
@@ -88,6 +91,66 @@ def without_padding(flags: int, payload: memoryview) -> memoryview:
     if not payload or payload[0] >= len(payload):
         raise Http2Error(Http2Code.PROTOCOL_ERROR, "a frame has more padding than bytes")
     return payload[1 : len(payload) - payload[0]]
+
+
+HandleFrame = Callable[[int, int, int, memoryview], None]
+"""Called with the type, flags, stream and payload of a frame. May raise Http2Error."""
+
+
+class Http2FrameReader:
+    """Splits the bytes of one connection into frames, and buffers them until they form a whole one."""
+
+    def __init__(self) -> None:
+        self.has_preface = False
+        self._incoming = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes from the client."""
+        self._incoming += data
+
+    def clear(self) -> None:
+        """Drop unhandled bytes."""
+        self._incoming.clear()
+
+    def handle_frames(self, left: int, handle: HandleFrame) -> int | None:
+        """Handle up to ``left`` complete frames. Raises Http2Error.
+
+        Returns the unused part of ``left``, or None if more complete frames remain.
+        """
+        incoming = self._incoming
+        if not self.has_preface:
+            if not incoming.startswith(PREFACE[: len(incoming)]):
+                raise Http2Error(
+                    Http2Code.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface"
+                )
+            if len(incoming) < len(PREFACE):
+                return left
+            del incoming[: len(PREFACE)]
+            self.has_preface = True
+        at, total = 0, len(incoming)
+        try:
+            while total - at >= HEAD_BYTES:
+                size = int.from_bytes(incoming[at : at + 3], "big")
+                if size > MAX_FRAME_BYTES:
+                    raise Http2Error(
+                        Http2Code.FRAME_SIZE_ERROR,
+                        f"a frame has {size} bytes; allowed: up to {MAX_FRAME_BYTES}",
+                    )
+                end = at + HEAD_BYTES + size
+                if end > total:
+                    return left
+                if not left:
+                    return None
+                left -= 1
+                kind, flags = incoming[at + 3], incoming[at + 4]
+                stream_id = int.from_bytes(incoming[at + 5 : at + 9], "big") & MAX_WINDOW
+                # A copy, because a slice that a stream keeps would keep the whole buffer alive.
+                payload = memoryview(incoming[at + HEAD_BYTES : end])
+                at = end
+                handle(kind, flags, stream_id, payload)
+            return left
+        finally:
+            del incoming[:at]
 
 
 # The server writes its headers as literals without indexing, so that encoding needs no state. The first block

@@ -24,7 +24,6 @@ from mocketmq.grpc_proxy.client_limits import (
 from mocketmq.grpc_proxy.codes import Status, StatusError
 from mocketmq.grpc_proxy.fair_share import FairShare
 from mocketmq.grpc_proxy.flood_guard import FloodGuard
-from mocketmq.grpc_proxy.frame_reader import Http2FrameReader
 from mocketmq.grpc_proxy.frames import (
     ACK,
     DEFAULT_WINDOW,
@@ -34,6 +33,7 @@ from mocketmq.grpc_proxy.frames import (
     Frame,
     Http2Code,
     Http2Error,
+    Http2FrameReader,
     Http2Setting,
     frame,
     goaway_frame,

@@ -28,8 +28,8 @@ from mocketmq.http_api.fields import (
     wait_s,
 )
 from mocketmq.http_api.leaks import leaks_route
+from mocketmq.http_api.message_out import Most, SeenOut, seen_out
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
-from mocketmq.http_api.seen_message import Most, SeenOut, seen_out
 from mocketmq.http_api.sending import Base64
 from mocketmq.json_path import PATHS, PATTERN
 from mocketmq.settings import Settings

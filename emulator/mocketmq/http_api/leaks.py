@@ -7,9 +7,8 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.verification.leaks import Leak
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.http_api.fields import Duration, GroupName, Input, WaitMs, bound_waits, wait_s
-from mocketmq.http_api.message_out import to_ms
+from mocketmq.http_api.message_out import Most, SeenOut, seen_out, to_ms
 from mocketmq.http_api.route import ApiCall, Route, given
-from mocketmq.http_api.seen_message import Most, SeenOut, seen_out
 from mocketmq.settings import Settings
 
 

@@ -10,9 +10,8 @@ from mocketmq.broker.watching.message_list import Cursor, MessageSummary
 from mocketmq.broker.watching.stored_records import RecordSearch
 from mocketmq.clock import US_PER_MS
 from mocketmq.http_api.fields import LARGEST, Input, TopicName
-from mocketmq.http_api.message_out import to_ms
+from mocketmq.http_api.message_out import AtGroup, to_ms
 from mocketmq.http_api.route import ApiCall, given
-from mocketmq.http_api.seen_message import AtGroup
 
 _MAX_GROUPS = 20
 

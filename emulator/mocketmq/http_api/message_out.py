@@ -1,10 +1,12 @@
-"""Converts stored messages to JSON."""
+"""Converts messages to JSON: stored ones, and sent ones with their state in each consumer group."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.verification.expectations import SeenMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.body import Compression, body_of
 from mocketmq.message.message import StoredMessage
@@ -12,6 +14,8 @@ from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.message_types import priority_of
 from mocketmq.message.properties import KEYS, LITE_TOPIC, TAGS, decode_properties
 from mocketmq.message.trace_context import trace_context_of
+
+Most = Annotated[int, Meta(ge=0, le=1_000, description="Largest number of messages; the newest are returned")]
 
 
 class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,3 +117,60 @@ def _text(body: bytes) -> str | None:
 def to_ms(instant_us: int | None) -> int | None:
     """Convert microseconds to whole milliseconds; None stays None."""
     return None if instant_us is None else instant_us // US_PER_MS
+
+
+class AtGroup(msgspec.Struct, frozen=True):
+    """A message's state in a consumer group and its end, and how often a consumer received the message."""
+
+    group: str
+    state: str
+    times: int
+    until_ms: int | None
+
+
+class SeenOut(msgspec.Struct, frozen=True):
+    """A message that was sent. `due_ms` is null if it was not delayed.
+
+    `state` is `pending`, `delivered`, `cancelled` or `lost` (by a crash). `delivered_ms` is when consumers
+    could first see the message. `text` is a summary in one line.
+    """
+
+    message_id: str
+    topic: str
+    queue_id: int
+    lite_topic: str | None
+    tag: str | None
+    keys: list[str]
+    properties: dict[str, str]
+    body: str | None
+    body_base64: bytes | None
+    sent_ms: int
+    delay_level: int
+    due_ms: int | None
+    state: str
+    delivered_ms: int | None
+    groups: list[AtGroup]
+    text: str
+
+
+def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
+    """Convert a sent message to JSON."""
+    stored, message = fields_of(broker, seen.content), seen.sent
+    state = "delivered" if message.positions else "cancelled" if message.is_cancelled else "pending"
+    state = "lost" if message.is_lost else state
+    return SeenOut(
+        **{name: stored[name] for name in ("message_id", "tag", "keys", "properties", "body", "body_base64")},
+        topic=message.queue.topic,
+        queue_id=message.queue.queue_id,
+        lite_topic=message.queue.lite_topic,
+        sent_ms=message.sent_us // US_PER_MS,
+        delay_level=message.level or 0,
+        due_ms=to_ms(message.due_us),
+        state=state,
+        delivered_ms=message.positions[0].at_us // US_PER_MS if message.positions else None,
+        groups=[
+            AtGroup(group, status.state.value, status.times, to_ms(status.until_us))
+            for group, status in seen.group_statuses.items()
+        ],
+        text=broker.expectations.describe(seen),
+    )

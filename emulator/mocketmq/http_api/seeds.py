@@ -1,30 +1,174 @@
-"""The route for seeds, and the seeds of the settings file."""
+"""Seeds: their fields, the route for them, and those of the settings file."""
 
 import asyncio
 import re
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.seeding.seed import Planted
+from mocketmq.broker.seeding.seed import Lag, Planted, Seed
+from mocketmq.broker.seeding.seeder import MAX_SEEDS, seed_error
 from mocketmq.broker.sending.sender import MAX_BATCH
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import parse_duration_us
 from mocketmq.errors import (
     GroupNotFoundError,
+    IllegalMessageError,
     InvalidArgumentError,
     NoPermissionError,
+    RefusedError,
     SeedError,
     SettingError,
     TopicNotFoundError,
 )
-from mocketmq.http_api.fields import NoInput
+from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.http_api.fields import Duration, GroupName, Input, NoInput, TopicName, matching
+from mocketmq.http_api.invalid import invalid_argument
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
-from mocketmq.http_api.seed_message import SeedMessage, SeedProgress, SeedTables, lags_of, seeds_of, tables_of
+from mocketmq.http_api.sending import MessageIn, PropertyText, message_of
+from mocketmq.instant import parse_instant_ms
+from mocketmq.message.properties import SHARDING_KEY
 from mocketmq.seed_file import SeedFile, SeedFormat
 from mocketmq.settings import Settings
 
+_AT_ONCE: Final = 256
+"""Number of messages that are converted before other tasks get a turn."""
+_DURATION: Final = Duration.__metadata__[0].pattern  # type: ignore[attr-defined]
+_INSTANT: Final = (
+    r"^[0-9]{1,15}$|^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{5,8}(?:[.,][0-9]{1,9})?(?:[Zz]|[+-][0-9:]{4,6})$"
+)
 _TABLE: Final = re.compile(r"^(?:messages|progress)\[[0-9]+\](?:\.|: )")
+
+Moment = Annotated[
+    str,
+    matching(
+        f"{_DURATION.replace('^', '^[+-]', 1)}|{_INSTANT}|^now$",
+        "now, or a duration from now with its sign, such as -1d, -90s or +2h; or an instant with Z or an"
+        " offset, such as 2030-01-31T08:00:00Z; or epoch milliseconds",
+    ),
+]
+Attempts = Annotated[int, Meta(ge=1, le=1001, description="Number of attempts that have failed")]
+
+
+class SeedMessage(MessageIn, frozen=True, kw_only=True):
+    """A message with a past, with exactly one of `body`, `body_base64` and `body_json`.
+
+    It was sent at `sent_at`, by default now, and a relative delay counts from then. `deliver_at` is a due
+    time on the broker's clock, unlike `start_deliver_ms`. If its due time has passed, the message was
+    delivered at that time. `ordering_key` becomes the property `__SHARDINGKEY`, and chooses the queue unless
+    `queue_id` does.
+
+    The groups in `consumed_by` have acknowledged the message. At those in `failed` it has failed as often as
+    given, and waits for the next attempt. It is a dead letter of those in `dead`, after as many attempts.
+    """
+
+    more_schema: ClassVar[Mapping[str, object]] = {
+        **{name: rule for name, rule in MessageIn.more_schema.items() if name != "oneOf"},
+        "oneOf": [{"required": [name]} for name in ("body", "body_base64", "body_json")],
+    }
+
+    topic: TopicName
+    body_json: Annotated[Any, Meta(description="Any value; the body is its JSON")] = UNSET
+    sent_at: Moment | UnsetType = UNSET
+    deliver_at: Moment | UnsetType = UNSET
+    ordering_key: PropertyText | UnsetType = UNSET
+    consumed_by: list[GroupName] | UnsetType = UNSET
+    failed: dict[GroupName, Attempts] | UnsetType = UNSET
+    dead: dict[GroupName, Attempts] | UnsetType = UNSET
+
+
+class SeedProgress(Input, frozen=True):
+    """A group has acknowledged the seeded messages of a topic, in order of time, but the newest `lag`."""
+
+    group: GroupName
+    topic: TopicName
+    lag: Annotated[int, Meta(ge=0, le=MAX_SEEDS, description="Number of messages not acknowledged yet")]
+
+
+class SeedTables(Input, frozen=True):
+    """The tables of a seed."""
+
+    messages: Annotated[list[SeedMessage], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
+    progress: Annotated[list[SeedProgress], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
+
+
+def tables_of(given: Mapping[str, object]) -> SeedTables:
+    """Check tables that were read from a file. Raises SeedError."""
+    try:
+        return msgspec.convert(given, SeedTables)
+    except msgspec.ValidationError as error:
+        wrong = invalid_argument(error, SeedTables, given)
+        raise SeedError(wrong.field, str(wrong), wrong.allowed) from None
+
+
+async def seeds_of(sender: ApiSender, tables: SeedTables) -> list[Seed]:
+    """Convert messages for the broker. Raises SeedError."""
+    found: list[Seed] = []
+    turns, now_us = EventLoopTurns(), sender.broker.clock.now_us()
+    for index, one in enumerate(tables.messages or ()):
+        if index % _AT_ONCE == _AT_ONCE - 1:
+            await turns.next_turn()
+        try:
+            found.append(_seed(sender, one, now_us))
+        except RefusedError as error:
+            raise seed_error(f"messages[{index}]", error) from None
+    return found
+
+
+def lags_of(tables: SeedTables) -> list[Lag]:
+    """Convert progress for the broker."""
+    return [Lag(one.group, one.topic, one.lag) for one in tables.progress or ()]
+
+
+def _seed(sender: ApiSender, given: SeedMessage, now_us: int) -> Seed:
+    bodies = (given.body, given.body_base64, given.body_json)
+    if (count := sum(one is not UNSET for one in bodies)) != 1:
+        fault = "given twice" if count else "missing"
+        raise IllegalMessageError(
+            "body", f"the body is {fault}; allowed: exactly one of body, body_base64 and body_json"
+        )
+    if given.body_json is not UNSET:
+        text = msgspec.json.encode(given.body_json).decode()
+        given = msgspec.structs.replace(given, body=text, body_json=UNSET)
+    sent_us = due_us = None
+    if given.sent_at is not UNSET:
+        sent_us = _moment_us(given.sent_at, "sent_at", now_us)
+        if sent_us > now_us:
+            raise InvalidArgumentError("sent_at", given.sent_at, "now, or a time before")
+    if given.deliver_at is not UNSET:
+        if given.start_deliver_ms is not UNSET:
+            raise InvalidArgumentError(
+                "deliver_at", given.deliver_at, "no value, because start_deliver_ms is given"
+            )
+        due_us = _moment_us(given.deliver_at, "deliver_at", now_us)
+        start_ms = max(-(-sender.broker.clock.to_wall(due_us) // US_PER_MS), 0)
+        given = msgspec.structs.replace(given, start_deliver_ms=start_ms)
+    message = message_of(sender, given.topic, given)
+    ordering_key = None if given.ordering_key is UNSET else given.ordering_key
+    if ordering_key is not None:
+        message.properties[SHARDING_KEY] = ordering_key
+    return Seed(
+        message,
+        sent_us,
+        due_us,
+        ordering_key,
+        given.consumed_by or (),
+        given.failed or {},
+        given.dead or {},
+    )
+
+
+def _moment_us(text: str, field: str, now_us: int) -> int:
+    """The instant that a text names. Raises InvalidArgumentError."""
+    if text == "now":
+        return now_us
+    if text[0] in "+-":
+        us = parse_duration_us(text[1:], field)
+        return max(now_us + us if text[0] == "+" else now_us - us, 0)
+    return parse_instant_ms(text, field) * US_PER_MS
 
 
 class SeedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

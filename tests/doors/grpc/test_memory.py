@@ -17,7 +17,7 @@ from mocketmq.grpc_proxy import server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.connection import READ_BYTES
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.frame_reader import Http2FrameReader
+from mocketmq.grpc_proxy.frames import Http2FrameReader
 from mocketmq.grpc_proxy.memory import Memory, MemoryLimits
 from mocketmq.grpc_proxy.messages import message_class, set_us
 from tests.doors.remoting.gates import until

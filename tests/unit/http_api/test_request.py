@@ -15,9 +15,8 @@ from msgspec import Meta
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.http_api.fields import Input, WaitMs, bound_waits, matching
-from mocketmq.http_api.json_values import MAX_VALUES, TooManyValuesError
 from mocketmq.http_api.problem import MalformedJSONError
-from mocketmq.http_api.request import decode_long, decoder, max_body_bytes
+from mocketmq.http_api.request import MAX_VALUES, TooManyValuesError, decode_long, decoder, max_body_bytes
 from mocketmq.settings import Settings
 
 Name = Annotated[str, matching("^[a-z]+$", "small letters")]

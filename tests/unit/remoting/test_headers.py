@@ -15,6 +15,7 @@ from mocketmq.remoting.requests.membership import UnregisterClientHeader
 from mocketmq.remoting.requests.offsets import (
     QueryConsumerOffsetHeader,
     QueueHeader,
+    ResetOffsetHeader,
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
@@ -26,7 +27,6 @@ from mocketmq.remoting.requests.popping import (
 )
 from mocketmq.remoting.requests.pulling import PullMessageHeader
 from mocketmq.remoting.requests.recall import RecallMessageHeader
-from mocketmq.remoting.requests.resets import ResetOffsetHeader
 from mocketmq.remoting.requests.send_back import SendBackHeader
 from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.codes import RequestCode

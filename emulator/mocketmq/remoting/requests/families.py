@@ -13,13 +13,11 @@ from mocketmq.remoting.requests.lite_topics import LITE_TOPICS
 from mocketmq.remoting.requests.locks import LOCKS
 from mocketmq.remoting.requests.lookup import LOOKUP
 from mocketmq.remoting.requests.membership import MEMBERSHIP
-from mocketmq.remoting.requests.offset_tables import OFFSET_TABLES
-from mocketmq.remoting.requests.offsets import OFFSETS
+from mocketmq.remoting.requests.offsets import OFFSET_TABLES, OFFSETS, RESETS
 from mocketmq.remoting.requests.popping import POPPING
 from mocketmq.remoting.requests.pulling import PULLING
 from mocketmq.remoting.requests.recall import RECALL
 from mocketmq.remoting.requests.replies import REPLIES
-from mocketmq.remoting.requests.resets import RESETS
 from mocketmq.remoting.requests.routes import ROUTES
 from mocketmq.remoting.requests.runtime import RUNTIME
 from mocketmq.remoting.requests.send_back import SEND_BACK

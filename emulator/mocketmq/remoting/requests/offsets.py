@@ -1,15 +1,26 @@
-"""Committed offsets of groups, and the offsets of queues (docs/protocol/remoting.md §2.4)."""
+"""Committed offsets of groups with their tables and resets, and the offsets of queues.
+
+Sources: docs/protocol/remoting.md §2.4, §2.10.
+"""
 
 from typing import Final, NamedTuple
 
+import msgspec
+
 from mocketmq.access.needs import Action
-from mocketmq.broker.consuming.offset_resets import Side
-from mocketmq.remoting.access_rule import consumes, reads
+from mocketmq.broker.consuming.offset_resets import Side, at_end, at_offset
+from mocketmq.message.broker_share import ALONE
+from mocketmq.remoting.access_rule import KEY, administers, consumes, reads
+from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32
-from mocketmq.rocketmq_versions import V5_0_0
+from mocketmq.remoting.wire.fastjson import dumps, object_keys
+from mocketmq.remoting.wire.header import Int32, NoHeader
+from mocketmq.rocketmq_versions import V5_0_0, V5_2_0
+
+END: Final = -1
+"""Timestamp that means the end of a queue."""
 
 
 class QueryConsumerOffsetHeader(NamedTuple):
@@ -120,5 +131,117 @@ OFFSETS: Final = RequestFamily(
         Request(RequestCode.GET_MAX_OFFSET, QueueHeader, max_offset, access=reads(topic="topic")),
         Request(RequestCode.GET_MIN_OFFSET, QueueHeader, min_offset, access=reads(topic="topic")),
         Request(RequestCode.GET_EARLIEST_MSG_STORETIME, QueueHeader, earliest, access=reads(topic="topic")),
+    ],
+)
+
+
+class CloneOffsetsHeader(NamedTuple):
+    """The default for ``topic`` is all topics. ``offline`` adds topics without a current subscription."""
+
+    src_group: str
+    dest_group: str
+    topic: str = ""
+    offline: bool = False
+
+
+async def consumer_offsets(call: RemotingCall[NoHeader]) -> Response:
+    """List the committed offsets of all groups, in the form of consumerOffset.json."""
+    offsets: dict[str, list[tuple[int, int]]] = {}
+    groups, share = call.broker.consuming_groups, call.channel.share
+    for group in sorted(groups.with_offsets()):
+        for queue, offset in groups.offsets_of(group).items():
+            if share.has_queue(queue.topic, queue.queue_id):
+                queue_id = share.queue_id(queue.topic, queue.queue_id)
+                offsets.setdefault(f"{queue.topic}@{group}", []).append((queue_id, offset))
+    return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})
+
+
+async def delay_offsets(call: RemotingCall[NoHeader]) -> Response:
+    """List the delay offsets of all levels, in the form of delayOffset.json."""
+    levels = call.broker.levels
+    shown = levels.levels[: levels.table.highest]
+    return _table(object_keys((level.number, level.next_offset) for level in shown))
+
+
+async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
+    """Copy a group's committed offsets to another group."""
+    source, target, topic, is_offline = call.header
+    broker = call.broker
+    live = None if is_offline else broker.registry.clients.find_connected_group(source)
+    topics = None if live is None else live.subscriptions.keys()
+    await broker.offset_resets.clone(source, target, topic or None, topics)
+    return Response()
+
+
+def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Response:
+    return Response(body=dumps({"offsetTable": offsets}))
+
+
+OFFSET_TABLES: Final = RequestFamily(
+    "Tables of offsets",
+    [
+        Request(
+            RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumer_offsets, access=KEY, effect=Effect.AT_ONCE
+        ),
+        Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delay_offsets, access=KEY),
+        Request(
+            RequestCode.CLONE_GROUP_OFFSET,
+            CloneOffsetsHeader,
+            clone,
+            access=administers(Action.UPDATE, group="destGroup", topic="topic"),
+            effect=Effect.AT_END,
+        ),
+    ],
+)
+
+
+class ResetOffsetHeader(NamedTuple):
+    """``timestamp`` is in milliseconds, or :data:`END`.
+
+    RocketMQ before 5.2 moves offsets to the closest message, and without ``is_force`` only back. Clients of
+    5.x may name one queue, and an ``offset`` instead of a time. The value -1 means none.
+    """
+
+    topic: str
+    group: str
+    timestamp: int
+    is_force: bool
+    queue_id: Int32 = -1
+    offset: int = -1
+
+
+async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
+    """Reset a group's offsets in a topic to a time, and notify its clients."""
+    header, offsets, share = call.header, call.broker.offset_resets, call.channel.share
+    is_5 = call.settings.server_version >= V5_2_0
+    queue_id = None if header.queue_id < 0 else header.queue_id
+    has_offset = queue_id is not None and header.offset >= 0
+    if has_offset:
+        find = at_offset(header.offset)
+    else:
+        side: Side = "lower" if is_5 else "nearest"
+        find = at_end if header.timestamp == END else offsets.by_time(header.timestamp, side)
+    done = await offsets.reset(
+        header.group,
+        header.topic,
+        find,
+        timestamp_ms=header.timestamp,
+        is_forced=header.is_force or has_offset or is_5,
+        queue_id=queue_id,
+        is_wanted=None if share is ALONE else lambda queue: share.has_queue(queue.topic, queue.queue_id),
+    )
+    return Response(body=dumps({"offsetTable": object_keys(queue_offsets(done, share))}))
+
+
+RESETS: Final = RequestFamily(
+    "Resetting offsets",
+    [
+        Request(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+            ResetOffsetHeader,
+            reset,
+            access=administers(Action.UPDATE, group="group", topic="topic"),
+            effect=Effect.AT_END,
+        ),
     ],
 )
