@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from mocketmq.store.volatile import is_volatile
+from mocketmq.store.disk import is_volatile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.lateness import LatenessRows
-from mocketmq_report.compute.moved_clock import SkippedTime
 from mocketmq_report.compute.partial import Shape
+from mocketmq_report.compute.spans import SkippedTime
 from mocketmq_report.compute.struck import HeldUp, Operation
 from mocketmq_report.document import Cause, CauseGroup, CauseShare
 from mocketmq_report.ledger.codes import of_numbers

@@ -26,8 +26,8 @@ from mocketmq_report.compute import (
     worst,
 )
 from mocketmq_report.compute.lateness import LatenessRows
-from mocketmq_report.compute.moved_clock import SkippedTime
 from mocketmq_report.compute.partial import coded, empty, merge
+from mocketmq_report.compute.spans import SkippedTime
 from mocketmq_report.compute.struck import Strikes, held_up
 from mocketmq_report.compute.summary import SHAPES, Summary, merged
 from mocketmq_report.ledger import quality

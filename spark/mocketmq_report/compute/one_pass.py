@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from mocketmq.delay_limits import DelayLimits
 from mocketmq_report.compute import limit_findings, order, outcomes, repeats, timeline, worst
 from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, KernelResult, KernelSettings, SecondLook
-from mocketmq_report.compute.moved_clock import SkippedTime
 from mocketmq_report.compute.partial import merge
+from mocketmq_report.compute.spans import SkippedTime
 from mocketmq_report.compute.struck import strikes
 from mocketmq_report.compute.summary import SHAPES, Summary, without_codes
 from mocketmq_report.document import DelayLimitsFindings

@@ -1,11 +1,13 @@
-"""Spans of time, and how much of other spans they cover."""
+"""Spans of time, how much of other spans they cover, and those that moves of the clock have skipped."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from mocketmq_report.ledger.rows import Ints
+from mocketmq_report.ledger.rows import Ints, Rows
 
 
 class Spans(NamedTuple):
@@ -32,4 +34,33 @@ class Spans(NamedTuple):
         at = np.maximum(place, 0)
         inside_us = np.minimum(at_us, self.end_us[at]) - self.begin_us[at]
         found: Ints = np.where(place < 0, 0, self.before_us[at] + inside_us)
+        return found
+
+
+class SkippedTime(NamedTuple):
+    """The clock moves of each store, during which no consumer could work.
+
+    A move delivers each message at the message's own due time, but takes no real time. So the clock may read
+    hours later when a consumer sees the message. Skipped time counts as neither waiting nor work of a
+    consumer. The runs of a store continue each other's clock.
+    """
+
+    moves: dict[str, Spans]
+    stores: Mapping[str, str]  # the store of each run
+
+    @classmethod
+    def of(cls, moves: pa.Table, stores: Mapping[str, str]) -> "SkippedTime":
+        """Take the moves of a ledger."""
+        by_store: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for move in moves.to_pylist():
+            if move["run"] in stores:
+                by_store[stores[move["run"]]].append((move["from_us"], move["to_us"]))
+        return cls({store: Spans.of(sorted(found)) for store, found in by_store.items()}, stores)
+
+    def us(self, rows: Rows, begin_us: Ints, end_us: Ints) -> Ints:
+        """Return the time that was skipped from ``begin_us`` to ``end_us`` of each row."""
+        found = np.zeros(len(rows), np.int64)
+        for store, spans in self.moves.items():
+            is_in = rows.is_any("run", [run for run, of_run in self.stores.items() if of_run == store])
+            found[is_in] = spans.covered_us(begin_us[is_in], end_us[is_in])
         return found

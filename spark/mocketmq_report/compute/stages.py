@@ -11,8 +11,8 @@ from mocketmq_report.compute import bins
 from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.groups import by_dimension
 from mocketmq_report.compute.lateness import LatenessRows
-from mocketmq_report.compute.moved_clock import SkippedTime
 from mocketmq_report.compute.partial import Shape, merge
+from mocketmq_report.compute.spans import SkippedTime
 from mocketmq_report.document import STAGES, Stage
 from mocketmq_report.ledger.codes import Codes, joined, of_column, packed
 from mocketmq_report.ledger.rows import NONE, Bools, Ints

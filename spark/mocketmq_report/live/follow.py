@@ -23,8 +23,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreError
 from mocketmq_report.figures import instant
 from mocketmq_report.ledger.places import SparkStarter
-from mocketmq_report.live.delivery_stream import STEPS, DeliveryStream, windows
-from mocketmq_report.live.first_count import first_count
+from mocketmq_report.live.delivery_stream import STEPS, DeliveryStream, first_count, windows
 from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import BrokerStatus, broker_status
 

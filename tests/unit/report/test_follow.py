@@ -17,8 +17,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq_report.ledger.delivery_offsets import BATCH_ROWS
-from mocketmq_report.live.delivery_stream import STEPS, DeliveryStream, windows
-from mocketmq_report.live.first_count import first_count
+from mocketmq_report.live.delivery_stream import STEPS, DeliveryStream, first_count, windows
 from mocketmq_report.live.follow import news
 from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus

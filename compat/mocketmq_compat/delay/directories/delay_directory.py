@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mocketmq.failpoint import pass_point
-from mocketmq.store.sync_path import sync_path
+from mocketmq.store.disk import sync_path
 from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
 from mocketmq_compat.delay.known_parts import KNOWN, Stamp, stamp_of
 

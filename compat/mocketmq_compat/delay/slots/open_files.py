@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from mocketmq.store.sync_path import sync_path
+from mocketmq.store.disk import sync_path
 
 MOST: Final = 64
 

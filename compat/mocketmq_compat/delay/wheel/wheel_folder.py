@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from mocketmq.store.sync_path import sync_path
+from mocketmq.store.disk import sync_path
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON, system_sync
 from mocketmq_compat.delay.known_parts import KNOWN, Stamp, stamp_of
 from mocketmq_compat.delay.wheel.record import SPAN_S, Content

@@ -20,7 +20,7 @@ from mocketmq.broker.snapshots.snapshot_file import (
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import SnapshotNotFoundError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
-from mocketmq.store.sync_path import sync_path
+from mocketmq.store.disk import sync_path
 
 SUFFIX: Final = ".snapshot"
 NAMES: Final = "1 to 64 letters, digits, '-', '_' and '.', beginning with a letter or digit"

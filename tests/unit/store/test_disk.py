@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.store import volatile
-from mocketmq.store.volatile import is_volatile
+from mocketmq.store import disk
+from mocketmq.store.disk import is_volatile
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ def test_the_type_of_the_mount_decides(
         "22 27 999999:1 / /proc rw shared:9 - proc proc rw\n"
         f"27 1 {os.major(device)}:{os.minor(device)} / / rw,relatime shared:1 master:2 - {kind} none rw\n"
     )
-    monkeypatch.setattr(volatile, "_MOUNTS", mounts)
+    monkeypatch.setattr(disk, "_MOUNTS", mounts)
     assert is_volatile(tmp_path) is is_in_memory
 
 
 def test_where_the_system_does_not_tell_a_disk_is_assumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(volatile, "_MOUNTS", tmp_path / "missing")
+    monkeypatch.setattr(disk, "_MOUNTS", tmp_path / "missing")
     assert not is_volatile(tmp_path)
