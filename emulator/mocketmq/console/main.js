@@ -1,13 +1,33 @@
 // The frame of the page: views by address, theme, language, keys, token, and reconnecting to the broker.
 
 import { onTokenNeeded } from "./api.js";
+import { showClients } from "./clients.js";
 import { h } from "./dom.js";
+import { showFaults } from "./faults.js";
+import { showGroups } from "./groups.js";
 import { makeSwitch, t } from "./language.js";
+import { showLateness } from "./lateness.js";
+import { showLevels } from "./levels.js";
 import { listen, live, watch } from "./live.js";
+import { showMessages } from "./messages.js";
 import { askForToken, tell } from "./notice.js";
+import { showSend } from "./send.js";
+import { showStory, storyBanner } from "./story.js";
 import { pressed, timeBar } from "./timebar.js";
-import { ROOMS } from "./rooms.js";
-import { storyBanner } from "./story.js";
+import { showTopics } from "./topics.js";
+
+// The views, in the order of the navigation. The catalogue has their titles.
+const ROOMS = [
+  { name: "story", show: showStory },
+  { name: "levels", show: showLevels },
+  { name: "messages", show: showMessages },
+  { name: "send", show: showSend },
+  { name: "topics", show: showTopics },
+  { name: "groups", show: showGroups },
+  { name: "clients", show: showClients },
+  { name: "faults", show: showFaults },
+  { name: "lateness", show: showLateness },
+];
 
 const view = document.getElementById("view");
 const links = document.getElementById("rooms");
