@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mocketmq.demo.tally import LEVELS, Tallies
+from mocketmq.demo import LEVELS, Tallies
 from tests.support.process import clean_environment
 
 ROW = re.compile(

@@ -19,8 +19,7 @@ from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.demo.shop import DayProgress, Shop
-from mocketmq.demo.tally import Tallies, Tally
+from mocketmq.demo import DayProgress, Shop, Tallies, Tally
 from mocketmq.lab.own_broker import own_broker
 
 _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
