@@ -1,15 +1,17 @@
-"""The attributes of a remoting request that fault rules match."""
+"""The attributes of a remoting request: those that fault rules match, and those of its log line."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mocketmq.broker.registry.clients import Clients
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import shorten
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
 from mocketmq.hosts import peer_host
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq.remoting.channel import RemotingChannel
-from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 
 DOOR: Final = "remoting"
@@ -38,6 +40,16 @@ _NAMES: Final = {
 _TOPIC: Final = ("topic", "b")
 _GROUP: Final = ("consumerGroup", "producerGroup", "group", "groupName", "a")
 _PROPERTIES: Final = ("i", "properties")
+_SHOWN: Final = {
+    **dict.fromkeys(_TOPIC, "topic"),
+    **dict.fromkeys(_GROUP, "group"),
+    **dict.fromkeys(("queueId", "e"), "queue"),
+    **dict.fromkeys(("queueOffset", "offset"), "offset"),
+    "commitOffset": "commit",
+}
+"""Ext fields that are logged, by name. Signatures, properties and bodies are not logged."""
+_REQUESTS: Final = {int(code): code.name for code in RequestCode}
+_ANSWERS: Final = {int(code): code.name for code in ResponseCode}
 
 
 def operations(codes: Iterable[int]) -> Iterable[str]:
@@ -58,6 +70,16 @@ def request_attributes(clients: Clients, channel: RemotingChannel, command: Comm
         _unique_key(ext),
         channel.share.name if channel.name_server is None else None,
     )
+
+
+def request_line(remote: str, command: Command, answer: Command, took_us: int) -> str:
+    """The log line: ``127.0.0.1:5000 PULL_MESSAGE topic='orders' group='g' queue='0': SUCCESS in 1.2 ms``."""
+    shown = {_SHOWN[name]: value for name, value in command.ext.items() if name in _SHOWN}
+    what = " ".join(
+        [_REQUESTS.get(command.code, str(command.code)), *(f"{k}={shorten(v)}" for k, v in shown.items())]
+    )
+    how = "not answered" if command.is_oneway else _ANSWERS.get(answer.code, str(answer.code))
+    return f"{remote} {what}: {how} in {took_us / US_PER_MS:.1f} ms"
 
 
 def _first(ext: Mapping[str, str], names: Iterable[str]) -> str | None:

@@ -19,7 +19,7 @@ from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
 from mocketmq.remoting.listening.message_memory import MessageLoad, MessageMemory
 from mocketmq.remoting.listening.wrong_port import ANSWER, WRONG_PORT, is_http
 from mocketmq.remoting.request import LongPoll, Response
-from mocketmq.remoting.request_line import request_line
+from mocketmq.remoting.request_attributes import request_line
 from mocketmq.remoting.wire.codes import FrameError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
