@@ -1,4 +1,4 @@
-"""The request and responses of one RPC as protobuf messages, counted for the memory limits."""
+"""The request and responses of one RPC as protobuf messages, counted for the memory limits; or tapped, too."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.door_tap import DoorTap, GrpcAnswerMade, GrpcRequestRead
 from mocketmq.grpc_proxy.codes import Status, StatusError
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.stream import Stream
@@ -121,3 +122,55 @@ class Exchange:
     def hang_up(self) -> None:
         """Close the connection."""
         self._connection.end()
+
+
+class TappedExchange(Exchange):
+    """An exchange that is reported to the tap: each request once it is read, its responses once complete.
+
+    On the stream of Telemetry, each response answers the last request.
+    """
+
+    def __init__(self, memory: Memory, stream: Stream, request: Any, tap: DoorTap, rpc: str) -> None:
+        super().__init__(memory, stream, request)
+        self._tap = tap
+        self._rpc = rpc
+        self._number = 0
+        self._responses: list[bytes] = []
+
+    async def read(self) -> Any:
+        """Read a message, and report it."""
+        message = await super().read()
+        if message is not None:
+            headers = {
+                name: value for name, value in self.stream.headers.items() if name.startswith("x-mq-client")
+            }
+            read = GrpcRequestRead(
+                self._rpc,
+                self.stream.stream_id,
+                headers,
+                self.header("x-mq-language"),
+                message.SerializeToString(),
+            )
+            self._number = self._tap.asked(self.stream.connection.tap_number, read)
+        return message
+
+    def send(self, message: Any) -> Awaitable[None]:
+        """Send a response, and keep it for the report."""
+        self._keep(message.SerializeToString())
+        return super().send(message)
+
+    def send_bytes(self, message: bytes) -> Awaitable[None]:
+        """Send a response, and keep it for the report."""
+        self._keep(message)
+        return super().send_bytes(message)
+
+    def _keep(self, response: bytes) -> None:
+        self._responses.append(response)
+        if self._rpc == "Telemetry":
+            self.finished()
+
+    def finished(self) -> None:
+        """Report the responses."""
+        if self._number and self._responses:
+            self._tap.answered(self._number, GrpcAnswerMade(self._responses))
+        self._number, self._responses = 0, []

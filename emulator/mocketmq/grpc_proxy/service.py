@@ -24,13 +24,12 @@ from mocketmq.grpc_proxy.client_limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES,
 from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, Status, StatusError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.exchange import Exchange
+from mocketmq.grpc_proxy.exchange import Exchange, TappedExchange
 from mocketmq.grpc_proxy.fault_injection import serve_with_faults
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.stream import Rpc, Stream
-from mocketmq.grpc_proxy.tapped_exchange import TappedExchange
 from mocketmq.hosts import peer_host
 from mocketmq.settings import Settings
 

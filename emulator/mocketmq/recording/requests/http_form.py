@@ -17,7 +17,7 @@ from mocketmq.recording.masks import STARS, Masks
 from mocketmq.recording.recorded_message import NOT_OF_SENDERS, OF_BROKERS
 from mocketmq.recording.requests.credentials import path_without_credentials, text_without_credentials
 from mocketmq.recording.requests.request_file import LARGEST
-from mocketmq.recording.requests.seed_times import changed_times
+from mocketmq.seed_file import changed_times
 
 _TEXTS: Final = ("application/json", "application/problem+json", "text/xml", "application/xml")
 """Media types of recorded bodies. Snapshots and reports are left out: they hold all messages."""
