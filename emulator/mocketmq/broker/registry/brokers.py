@@ -5,7 +5,6 @@ All brokers share this process and its store. A broker is a share of each topic'
 forgets: all brokers then run.
 """
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -158,11 +157,6 @@ class ClusterBrokers:
 
     def _where(self, applies: Callable[[RegisteredBroker], bool]) -> frozenset[int]:
         return frozenset(each.share.position for each in self._all if applies(each))
-
-    def open_index(self) -> int:
-        """The index of a random broker that takes sends; that of the first one if none does."""
-        opened = [index for index in range(len(self._all)) if index not in self.closed]
-        return random.choice(opened) if opened else 0  # noqa: S311 - spreads load
 
     def is_routed(self, broker: RegisteredBroker) -> bool:
         """Whether the name server lists the broker."""
