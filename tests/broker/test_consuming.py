@@ -224,7 +224,7 @@ async def test_failure_after_the_receiver_has_left_is_logged_once(
         monkeypatch.undo()
         gc.collect()  # on collection, asyncio reports exceptions that were never retrieved
     [record] = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert record.name == "mocketmq.run_to_completion"
+    assert record.name == "mocketmq.event_loop"
     assert "Input/output error" in caplog.text
 
 

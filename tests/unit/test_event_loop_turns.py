@@ -2,7 +2,7 @@
 
 import asyncio
 
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 
 
 async def test_pieces_run_in_separate_turns_of_the_loop() -> None:

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, shorten
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.errors import AliyunError
 

@@ -11,7 +11,7 @@ from typing import Final
 from xml.parsers import expat
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_LEAVES: Final = 1_000

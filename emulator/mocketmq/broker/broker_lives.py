@@ -29,8 +29,8 @@ from mocketmq.broker.registry.brokers import (
 from mocketmq.broker.replication import Replication
 from mocketmq.duration import format_duration
 from mocketmq.errors import BrokerStateError
+from mocketmq.event_loop import run_to_completion
 from mocketmq.message.broker_share import BrokerShare
-from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.setting_rules import CrashLoss
 from mocketmq.store.store import Store

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.errors import ClockError
-from mocketmq.run_to_completion import run_to_completion
+from mocketmq.event_loop import run_to_completion
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import arrive, has_moved
 from mocketmq.store.store import Store

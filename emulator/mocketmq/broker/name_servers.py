@@ -11,7 +11,7 @@ from itertools import islice
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.errors import NameServerNotFoundError
-from mocketmq.run_to_completion import run_to_completion
+from mocketmq.event_loop import run_to_completion
 
 
 class NameServerView:

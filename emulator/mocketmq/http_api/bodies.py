@@ -13,7 +13,7 @@ from aiohttp import StreamReader, web
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
 from mocketmq.connections.freed_memory import HighWater, give_back
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.http_api.problem import HttpError
 
 QUIET_S: Final = 30.0

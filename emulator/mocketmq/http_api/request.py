@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.hosts import with_port
 from mocketmq.http_api.fields import Input
 from mocketmq.http_api.invalid import invalid_argument

@@ -13,7 +13,7 @@ from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import steady_us
 from mocketmq.errors import EmulatorError
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
 from mocketmq.http_api.access import TABLE, check_needs, find_field

@@ -24,7 +24,7 @@ from mocketmq.errors import (
     SettingError,
     TopicNotFoundError,
 )
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.http_api.fields import Duration, GroupName, Input, NoInput, TopicName, matching
 from mocketmq.http_api.invalid import invalid_argument
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup

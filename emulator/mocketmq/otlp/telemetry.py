@@ -16,12 +16,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from mocketmq import __version__
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import wall_us
+from mocketmq.event_loop import log_defect
 from mocketmq.http_api.metrics import metric_families
 from mocketmq.http_api.route import Api
 from mocketmq.otlp.export_log import ExportLog
 from mocketmq.otlp.metric_points import metrics_data
 from mocketmq.otlp.trace_export import TraceExport, span_processor
-from mocketmq.run_to_completion import log_defect
 from mocketmq.store.chore import Chore
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipt import Outcome
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.otlp.export_log import ExportLog
 from mocketmq.otlp.life_spans import LifeSpans
 from mocketmq.otlp.life_steps import CommitStep, GroupStep, LifeSteps, OffsetStep, ParkStep

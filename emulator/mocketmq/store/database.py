@@ -26,8 +26,8 @@ from mocketmq.errors import (
     StoreUnavailableError,
     StoreUnreadableError,
 )
+from mocketmq.event_loop import run_to_completion
 from mocketmq.failpoint import pass_point
-from mocketmq.run_to_completion import run_to_completion
 from mocketmq.store import checkpoints
 from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
 from mocketmq.store.damage import ERRORS, has_log, is_damage, words_of

@@ -7,7 +7,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.message.message import Message
 from mocketmq.settings import GroupDeclaration
 from mocketmq_compat.aliyun_http.call import AliyunCall

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.http_api.fields import Input, WaitMs, bound_waits, matching
 from mocketmq.http_api.problem import MalformedJSONError
 from mocketmq.http_api.request import MAX_VALUES, TooManyValuesError, decode_long, decoder, max_body_bytes

@@ -29,10 +29,10 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
 from mocketmq.delay_limits import DelayLimits
 from mocketmq.errors import OverLimitError
+from mocketmq.event_loop import log_defect
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import RETRY_PREFIX, retry_topic
-from mocketmq.run_to_completion import log_defect
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 

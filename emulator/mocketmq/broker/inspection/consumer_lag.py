@@ -8,7 +8,7 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.errors import StoreError
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.store.messages import store_times
 from mocketmq.store.store import Store
 

@@ -8,7 +8,7 @@ bodies, as in ``statistics``. All counts start at 0 with the broker.
 from collections import Counter
 from typing import Any, Final, Literal
 
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq.histogram import Histogram
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 

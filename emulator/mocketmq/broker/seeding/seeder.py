@@ -28,11 +28,10 @@ from mocketmq.broker.sending.queue_choice import queue_of_group
 from mocketmq.broker.sending.sender import ACCEPTED_AT_ONCE, Sender
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError, RefusedError, SeedError, StoreBusyError
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns, run_to_completion
 from mocketmq.instant import format_instant
 from mocketmq.message.message import draft
 from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELIVER_MS, TIMER_OUT_MS
-from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.store.store import Store
 

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import EmulatorError, IllegalMessageError, TopicNotFoundError, as_emulator_error
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns, run_to_completion
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.message_types import LITE_TOPIC_PROPERTY, PRIORITY_PROPERTY
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import Timer

@@ -29,7 +29,7 @@ from mocketmq.errors import (
     SnapshotQuotaError,
     StoreUnavailableError,
 )
-from mocketmq.run_to_completion import run_to_completion
+from mocketmq.event_loop import run_to_completion
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
 

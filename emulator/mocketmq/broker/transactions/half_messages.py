@@ -35,6 +35,7 @@ from mocketmq.errors import (
     TopicNotFoundError,
     UndecidableError,
 )
+from mocketmq.event_loop import run_to_completion
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import COMMITTED_FLAG, TRANSACTION_FLAGS, Message, StoredMessage, draft_of
 from mocketmq.message.message_id import log_offset_of
@@ -52,7 +53,6 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
-from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT, fitting_messages_at, messages_at
 from mocketmq.store.queue import Queue

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.event_loop import EventLoopTurns
 from mocketmq_compat.aliyun_http.document import (
     MAX_LEAVES,
     PIECE_BYTES,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mocketmq.errors import ClockError
-from mocketmq.run_to_completion import run_to_completion
+from mocketmq.event_loop import run_to_completion
 
 
 async def leave_in_the_middle(error: Exception | None) -> None:
@@ -43,7 +43,7 @@ async def test_finished_and_refused_work_is_not_logged(
 async def test_defect_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     await leave_in_the_middle(RuntimeError("no such thing"))
     [record] = caplog.records
-    assert record.name == "mocketmq.run_to_completion"
+    assert record.name == "mocketmq.event_loop"
     assert "RuntimeError: no such thing" in caplog.text
 
 

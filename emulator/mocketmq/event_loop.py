@@ -1,4 +1,4 @@
-"""Finishes work after its caller was cancelled, for example because a client has disconnected."""
+"""Work on the event loop: finished after its caller was cancelled, and split into pieces if it is long."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def run_to_completion(work: Awaitable[T]) -> T:
-    """Await work that continues even if the caller is cancelled.
+    """Await work that continues even if the caller is cancelled, for example by a client that disconnects.
 
     After a cancellation, an EmulatorError is dropped, and any other failure is logged as a defect.
     """
@@ -30,3 +30,18 @@ def log_defect(ended: asyncio.Future[Any]) -> None:
     error = None if ended.cancelled() else ended.exception()
     if error is not None and not isinstance(error, EmulatorError):
         log.error("bug in mocketmq: work failed after its caller was cancelled", exc_info=error)
+
+
+class EventLoopTurns:
+    """Gives long work its turns, so that other tasks wait for at most one piece of it.
+
+    Each turn of the event loop runs only one piece of all waiting work.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def next_turn(self) -> None:
+        """Wait for a turn. On return the caller's piece of work begins; it ends at the next ``await``."""
+        async with self._lock:
+            await asyncio.sleep(0)
