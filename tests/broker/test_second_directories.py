@@ -21,7 +21,7 @@ from mocketmq.message.properties import (
     UNIQ_KEY,
     decode_properties,
 )
-from mocketmq.schedule import scheme_context
+from mocketmq.schedule import scheme as schemes
 from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.delayed_file import decode
 from tests.support.api import metrics_of, running_api
@@ -186,7 +186,7 @@ async def test_order_of_a_thousand_in_one_second_survives_restarts(
     for run in range(3):
         async with running_broker(tmp_path, delay_sync="never") as broker:
             # Later messages stay behind earlier messages although the wall clock is set back in between.
-            monkeypatch.setattr(scheme_context, "wall_us", partial(int, WALL_US - run * 3_600 * S))
+            monkeypatch.setattr(schemes, "wall_us", partial(int, WALL_US - run * 3_600 * S))
             second_us = second_us or (broker.clock.now_us() // S + 2) * S
             numbers = range(400 * run, 400 * (run + 1))
             due = [(dice.randrange(1_000), number) for number in numbers]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
-from mocketmq.schedule.scheme_context import TopicLookup
+from mocketmq.schedule.scheme import TopicLookup
 from mocketmq.schedule.timed_scheme import NewestPage
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.writer import MAX_BATCH_BYTES

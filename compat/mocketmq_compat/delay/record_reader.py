@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.schedule.scheme_context import TopicLookup
+from mocketmq.schedule.scheme import TopicLookup
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import MAX_BATCH_BYTES
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode

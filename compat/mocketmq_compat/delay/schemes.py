@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 from typing import Any, Final, NamedTuple
 
 from mocketmq.errors import SettingError, StoreUnavailableError
-from mocketmq.schedule.scheme_context import SchemeContext
+from mocketmq.schedule.scheme import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings, TimedSchemeName
 from mocketmq.store.database import MEMORY

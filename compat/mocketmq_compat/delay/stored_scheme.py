@@ -30,8 +30,7 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
 from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.scheme import FileFigures
-from mocketmq.schedule.scheme_context import SchemeContext
+from mocketmq.schedule.scheme import FileFigures, SchemeContext
 from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT

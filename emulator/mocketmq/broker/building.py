@@ -78,7 +78,7 @@ from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import profile_named
-from mocketmq.schedule.scheme_context import SchemeContext
+from mocketmq.schedule.scheme import SchemeContext
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.schedule.timer import Timer

@@ -12,11 +12,10 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.door_tap import DoorTap
 from mocketmq.grpc_proxy.codes import Status, StatusError
-from mocketmq.grpc_proxy.fair_share import FairShare
+from mocketmq.grpc_proxy.fair_share import FairShare, RequestQueue
 from mocketmq.grpc_proxy.frames import http_error_block
 from mocketmq.grpc_proxy.http2 import Http2
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.grpc_proxy.request_queue import RequestQueue
 from mocketmq.grpc_proxy.service import Service
 from mocketmq.grpc_proxy.stream import Rpc, Stream
 from mocketmq.settings import Settings

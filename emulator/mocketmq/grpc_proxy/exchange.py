@@ -1,4 +1,4 @@
-"""The request and responses of one RPC as protobuf messages, counted for the memory limits; or tapped, too."""
+"""The request and responses of one RPC as protobuf messages, counted for the memory limits, or tapped."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

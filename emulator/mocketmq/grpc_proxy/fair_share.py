@@ -1,21 +1,36 @@
 """Shares each turn of the event loop among all connections, so that floods do not starve other clients.
 
-Frames are handled on arrival until the turn's budget for all connections is spent. Later frames wait for the
-next turns, which serve the waiting connections in order. While connections wait, another connection still
+*Frames* are handled on arrival until the turn's budget for all connections is spent. Later frames wait for
+the next turns, which serve the waiting connections in order. While connections wait, another connection still
 gets the frames of one request handled on arrival, so floods do not hold up an occasional client.
 
 A request of such a client needs ten to twenty turns of the event loop. A turn that handles waiting frames is
 therefore followed by a pause of three times its length, in which turns are short. Floods get a quarter of the
 loop's time. Clients that send real requests lose nothing: their requests are processed in the pauses, and
 take longer than these.
+
+*Requests* cost ten times as much as the two frames that begin one. Handlers that begin together go through
+their steps together, so a turn with many of them is long for everybody. Requests therefore begin at once
+unless many others do so in the same turn. The requests of a connection that is behind with its frames, and
+all that come after those, wait in line; each turn begins the next of them, connection by connection. No time
+passes between these turns, so a single busy client gets the whole loop.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.grpc_proxy.client_limits import ARRIVALS_PER_TURN, FRAMES_AT_ONCE, FRAMES_PER_TURN
+from mocketmq.grpc_proxy.client_limits import (
+    ARRIVALS_PER_TURN,
+    ENDED_PER_TURN,
+    FRAMES_AT_ONCE,
+    FRAMES_PER_TURN,
+    REQUESTS_AT_ONCE,
+    REQUESTS_PER_TURN,
+)
+from mocketmq.grpc_proxy.stream import Stream
 
 _PAUSE: Final = 3
 """Length of the pause between two turns of waiting frames, in multiples of the duration of the first."""
@@ -74,3 +89,47 @@ class FairShare:
             self._is_scheduled = False
             if self._waiting:
                 self._schedule()
+
+
+class RequestQueue:
+    """The requests that wait to begin. ``begin`` starts the handler of a stream."""
+
+    def __init__(self, begin: Callable[[Stream], None]) -> None:
+        self._begin = begin
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[object, deque[Stream]] = {}  # by connection; the first has waited longest
+        self._left = REQUESTS_AT_ONCE
+        self._has_turn = False  # the next turn of the loop calls `_turn`
+
+    def add_request(self, stream: Stream) -> None:
+        """Begin a request at once, or in a later turn."""
+        connection = stream.http2
+        self._schedule()
+        if self._left and not connection.is_behind and connection not in self._waiting:
+            self._left -= 1
+            self._begin(stream)
+        else:
+            self._waiting.setdefault(connection, deque()).append(stream)
+
+    def _schedule(self) -> None:
+        if not self._has_turn:
+            self._has_turn = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._has_turn = False
+        self._left = REQUESTS_AT_ONCE
+        begun = ended = 0
+        while self._waiting and begun < REQUESTS_PER_TURN and ended < ENDED_PER_TURN:
+            connection, streams = next(iter(self._waiting.items()))
+            del self._waiting[connection]
+            stream = streams.popleft()
+            if streams:
+                self._waiting[connection] = streams
+            if stream.is_open:
+                begun += 1
+                self._begin(stream)
+            else:
+                ended += 1
+        if self._waiting:
+            self._schedule()

@@ -21,8 +21,7 @@ from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.lateness_playback import RECORDED, Playback
 from mocketmq.schedule.ledger import LedgerWriter
-from mocketmq.schedule.scheme import EndOfWait, PendingFigures
-from mocketmq.schedule.scheme_context import TopicLookup
+from mocketmq.schedule.scheme import EndOfWait, PendingFigures, TopicLookup
 from mocketmq.store.messages import NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store

@@ -1,21 +1,29 @@
-"""The interface of delay schemes, which keep messages until they are due.
+"""The interface of delay schemes, which keep messages until they are due, and what they use of the broker.
 
 There are two kinds: the level queues, for the fixed delay levels, and schemes that the app plugs in, for
 absolute due times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`).
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, Protocol
 
+from mocketmq.clock import wall_us
 from mocketmq.message.message import StoredMessage
+from mocketmq.schedule.delivery import Catch, DeliveryListener
 from mocketmq.schedule.due import DueSource
+from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 EndOfWait = Literal["cancelled", "lost"]
 """Why a pending message is never delivered. Lost ones are those that their broker lost when it crashed."""
+_OTHERS_NUMBER: Final = 1 << 60
+"""Lower bound of foreign numbers. Own numbers stay below it, because they come from the wall clock."""
 
 
 class PendingFigures(NamedTuple):
@@ -114,3 +122,60 @@ class DelayScheme(DueSource, Protocol):
 
     async def close(self) -> None:
         """Save all unsaved state, and release files and tasks. May be called twice."""
+
+
+class Numbers:
+    """Numbers messages outside of the store by the wall clock, above all log offsets, different by broker."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> int:
+        """Return a new number, above all earlier ones."""
+        self.last = max(self.last + 1, wall_us())
+        return self.last
+
+    def note(self, number: int) -> None:
+        """Note a number in use. Later numbers will be above it."""
+        if number < _OTHERS_NUMBER:
+            self.last = max(self.last, number)
+
+
+class TopicQueues(Protocol):
+    """The part of a topic that a scheme uses."""
+
+    @property
+    def queues(self) -> Sequence[Queue]:
+        """The topic's queues, by queue id."""
+
+
+class TopicLookup(Protocol):
+    """The topic look-ups that a scheme uses."""
+
+    def get(self, name: str) -> TopicQueues:
+        """The topic. Raises TopicNotFoundError."""
+
+    def levels(self) -> Iterable[Queue]:
+        """The queues of the delay levels."""
+
+    def queue(self, key: int) -> Queue:
+        """The queue with this key. Its topic may have been deleted."""
+
+    async def ensure(self, name: str, queues: int) -> TopicQueues:
+        """The topic, created with this number of queues if it does not exist."""
+
+
+@dataclass(frozen=True)
+class SchemeContext:
+    """The collaborators that all schemes of a broker share."""
+
+    store: Store
+    started_us: int  # emulated instant of the broker's start
+    ledger: LedgerWriter
+    topics: TopicLookup
+    parked_queue: Queue  # the queue shown for pending messages outside of the store
+    changed: Callable[[], None]  # call it when a message is due earlier than all others
+    on_delivered: DeliveryListener
+    leaving: asyncio.Lock  # the timer's lock, to hold while messages leave the scheme
+    catch: Catch  # lets an injected fault hold a delivery
+    numbers: Numbers = field(default_factory=Numbers)

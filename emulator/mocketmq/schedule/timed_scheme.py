@@ -21,8 +21,7 @@ from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft
 from mocketmq.message.message_id import Identity, key_hash, offset_message_id
 from mocketmq.schedule.delivery import Delivery, DueMessage
 from mocketmq.schedule.due import DueNow
-from mocketmq.schedule.scheme import EndOfWait, FileFigures, PendingFigures
-from mocketmq.schedule.scheme_context import SchemeContext
+from mocketmq.schedule.scheme import EndOfWait, FileFigures, PendingFigures, SchemeContext
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
