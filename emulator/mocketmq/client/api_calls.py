@@ -1,12 +1,24 @@
-"""Calls of the JSON API, which the operations are made of."""
+"""Calls of the JSON API, of which operations are made, and the durations and instants that they take."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Union
 from urllib.parse import quote
 
 from mocketmq.client.answer import JsonObject
+from mocketmq.duration import format_duration, parse_duration_us
+from mocketmq.instant import parse_instant_ms
+
+__tracebackhide__ = True
+"""Makes pytest show the calling line of the test instead of this file."""
+
+Duration = Union[str, timedelta]
+"""Such as ``200ms``, ``1.5s``, ``1h30m`` or ``timedelta(minutes=30)``."""
+Instant = Union[str, int, datetime]
+"""ISO 8601 with Z or an offset, epoch milliseconds, or a datetime with a time zone."""
 
 
 class ApiCalls(ABC):
@@ -28,3 +40,16 @@ def entries_of(answer: JsonObject, name: str) -> list[JsonObject]:
     """The list of objects in an answer."""
     found: list[JsonObject] = answer[name]
     return found
+
+
+def duration_text(duration: Duration, field: str) -> str:
+    """Return the duration as text. Raises InvalidArgumentError for ``field``."""
+    if not isinstance(duration, str):
+        duration = format_duration(duration // timedelta(microseconds=1))
+    parse_duration_us(duration, field)
+    return duration
+
+
+def instant_ms(instant: Instant, field: str) -> int:
+    """Return the instant in epoch milliseconds. Raises InvalidArgumentError for ``field``."""
+    return parse_instant_ms(instant.isoformat() if isinstance(instant, datetime) else str(instant), field)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mocketmq.client.answer import JsonObject
-from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
-from mocketmq.client.times import Duration, duration_text
+from mocketmq.client.api_calls import ApiCalls, Duration, api_path, duration_text, entries_of
 
 __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""

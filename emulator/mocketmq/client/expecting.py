@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from mocketmq.client.answer import JsonObject
-from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
-from mocketmq.client.times import Duration, duration_text
+from mocketmq.client.api_calls import ApiCalls, Duration, api_path, duration_text, entries_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from mocketmq import invisible_time
 from mocketmq.client.answer import JsonObject
-from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
+from mocketmq.client.api_calls import ApiCalls, Duration, api_path, duration_text, entries_of
 from mocketmq.client.seeds import SeedSource, seed_text
-from mocketmq.client.times import Duration, duration_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

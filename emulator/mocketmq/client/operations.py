@@ -12,13 +12,12 @@ from urllib.parse import unquote_to_bytes, urlencode, urlsplit
 
 from mocketmq import DEFAULT_URL
 from mocketmq.client.answer import JsonObject, RawAnswer, UnreachableError
-from mocketmq.client.api_calls import api_path, entries_of
+from mocketmq.client.api_calls import Duration, Instant, api_path, duration_text, entries_of, instant_ms
 from mocketmq.client.clustering import Clustering
 from mocketmq.client.expecting import Expecting
 from mocketmq.client.info import Info
 from mocketmq.client.messaging import Messaging
 from mocketmq.client.registering import Registering
-from mocketmq.client.times import Duration, Instant, duration_text, instant_ms
 from mocketmq.client.whole_file import write_whole_file
 from mocketmq.errors import InvalidArgumentError
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from mocketmq.client.answer import JsonObject
+from mocketmq.client.api_calls import instant_ms
 from mocketmq.client.asynchronous import Client
-from mocketmq.client.times import instant_ms
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.instant import format_instant

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from mocketmq.client.answer import JsonObject
+from mocketmq.client.api_calls import Duration, Instant
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.client.operations import Operations
-from mocketmq.client.times import Duration, Instant
 
 __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
