@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.clients.faults import applications
-from tests.clients.faults.applications import Tried, with_grpc, with_java
-from tests.clients.java.building import build
-from tests.clients.remoting.driver import Driver
+from tests.clients.faults.applications import (
+    SEND_TIMEOUT_MS,
+    Application,
+    Driven,
+    Tried,
+    with_grpc,
+    with_java,
+)
+from tests.clients.java.building import build, java_command
+from tests.clients.remoting.driver import Driver, running_driver
 from tests.support.process import BrokerProcess
 
 Settings = Mapping[str, Any]
@@ -29,6 +36,17 @@ _JAVA_KEYS: Final = {
     DEFAULTS: {},
     "`pollNameServerInterval=1000`": {"settings": {"pollNameServerInterval": 1_000}},
 }
+
+
+async def _ons(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+    options = {
+        "NAMESRV_ADDR": "{}:{}".format(*process.name_server),
+        "SendMsgTimeoutMillis": str(SEND_TIMEOUT_MS),
+        "AccessKey": "any key",
+        "SecretKey": "any secret",
+    }
+    command = (*java_command("ons-java", home), "ons.OnsDriver")
+    return Driven(await stack.enter_async_context(running_driver(command, home, **options)))
 
 
 class Client(NamedTuple):
@@ -92,6 +110,12 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "java-4.3": Client(_OLDEST_JAVA, {DEFAULTS: {}}, {DEFAULTS: {}}, keyed=_by_number),
     "java-4.9": _remoting("java-4.9", _JAVA, _JAVA_KEYS, keyed=_by_number),
     "java-5.5": _remoting("java-5.5", _JAVA, _JAVA_KEYS, keyed=_by_number),
+    "ons-java": Client(
+        Tried("remoting", "Java `ons-client`", build, _ons),
+        {DEFAULTS: {}},
+        {DEFAULTS: {}},
+        keyed=_by_sharding_key("send_orderly"),
+    ),
     "go": _remoting(
         "go",
         {DEFAULTS: {}, "`WithRetry(0)`": {"retries": 0}},
@@ -112,6 +136,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "python-grpc": _grpc("python-grpc", "Python `rocketmq-python-client`", "grpc_driver.py"),
     "node-grpc": _grpc("node-grpc", "Node `rocketmq-client-nodejs`", "grpc_driver.js"),
     "go-grpc": _grpc("go-grpc", "Go `rocketmq-clients/golang/v5`", "grpc_driver.go"),
+    "rust-grpc": _grpc("rust-grpc", "Rust `rocketmq`", "grpc_driver.rs"),
 }
 """Clients in the order of the tables."""
 

@@ -177,7 +177,7 @@ class Play:
         began = time.monotonic()
         for _ in range(CHECKS):
             await self._control.advance("1m")
-            committed = await self._control.wait_delivered(PAID, body=body, wait="3s")
+            committed = await self._control.wait_delivered(PAID, body=body, wait="5s")
             if committed["reached"]:
                 times = len(await self._control.sent(PAID, body=body))
                 return [f"by a check back, {_times(times)}", _real(time.monotonic() - began)]

@@ -17,6 +17,9 @@ import com.aliyun.openservices.ons.api.SendResult;
 import com.aliyun.openservices.ons.api.order.OrderAction;
 import com.aliyun.openservices.ons.api.order.OrderConsumer;
 import com.aliyun.openservices.ons.api.order.OrderProducer;
+import com.aliyun.openservices.ons.api.transaction.TransactionProducer;
+import com.aliyun.openservices.ons.api.transaction.TransactionStatus;
+import driver.Hold;
 import driver.Lines;
 import java.util.Map;
 import java.util.Objects;
@@ -30,6 +33,7 @@ public final class OnsDriver {
     private final Producer producer;
     private final OrderProducer orderProducer;
     private final Map<String, Admin> consumers = new ConcurrentHashMap<>();
+    private final Map<String, TransactionProducer> deciding = new ConcurrentHashMap<>();
 
     private OnsDriver(JSONObject options) {
         this.options = options;
@@ -46,6 +50,8 @@ public final class OnsDriver {
             "send_async", driver::sendAsync,
             "send_oneway", driver::sendOneway,
             "send_orderly", driver::sendOrderly,
+            "send_in_transaction", driver::sendInTransaction,
+            "release", Hold::release,
             "consume", driver::consume,
             "close", driver::close));
     }
@@ -79,20 +85,46 @@ public final class OnsDriver {
         return sent(orderProducer.send(made(command), command.getString("sharding_key")));
     }
 
+    /** Commit at once, or when asked, if the properties "decision" or "later" say so. */
+    private Object sendInTransaction(JSONObject command) {
+        String group = command.getString("group");
+        TransactionProducer transactional = deciding.computeIfAbsent(group, any -> {
+            TransactionProducer started = ONSFactory.createTransactionProducer(
+                properties(group), message -> status(message, "later"));
+            started.start();
+            return started;
+        });
+        return sent(transactional.send(made(command), (message, nothing) -> {
+            String held = message.getUserProperties("held");
+            if (held != null) {
+                Lines.received(group, new JSONObject().fluentPut("body", held));
+                Hold.await(held);
+            }
+            return status(message, "decision");
+        }, null));
+    }
+
+    private static TransactionStatus status(Message message, String property) {
+        return "commit".equals(message.getUserProperties(property))
+            ? TransactionStatus.CommitTransaction
+            : TransactionStatus.Unknow;
+    }
+
     private Object consume(JSONObject command) {
         String group = command.getString("group");
         String topic = command.getString("topic");
         String tags = Objects.requireNonNullElse(command.getString("tags"), "*");
         int failures = command.getIntValue("failures");
+        String holding = command.getString("holding");
         if (command.getBooleanValue("orderly")) {
             OrderConsumer consumer = ONSFactory.createOrderedConsumer(properties(group));
             consumer.subscribe(topic, tags, (message, context) ->
-                received(group, message, failures) ? OrderAction.Success : OrderAction.Suspend);
+                received(group, message, failures, holding) ? OrderAction.Success : OrderAction.Suspend);
             consumers.put(group, consumer);
         } else {
             Consumer consumer = ONSFactory.createConsumer(properties(group));
             consumer.subscribe(topic, tags, (message, context) ->
-                received(group, message, failures) ? Action.CommitMessage : Action.ReconsumeLater);
+                received(group, message, failures, holding) ? Action.CommitMessage : Action.ReconsumeLater);
             consumers.put(group, consumer);
         }
         consumers.get(group).start();
@@ -108,7 +140,7 @@ public final class OnsDriver {
         Properties properties = new Properties();
         options.forEach((name, value) -> properties.setProperty(name, (String) value));
         properties.setProperty(PropertyKeyConst.GROUP_ID, group);
-        properties.setProperty(PropertyKeyConst.SendMsgTimeoutMillis, "60000"); // its own is short for a cold JVM
+        properties.putIfAbsent(PropertyKeyConst.SendMsgTimeoutMillis, "60000"); // its own is short for a cold JVM
         return properties;
     }
 
@@ -133,7 +165,7 @@ public final class OnsDriver {
     }
 
     /** Tell of a message; false if this attempt is one of those that have to fail. */
-    private static boolean received(String group, Message message, int failures) {
+    private static boolean received(String group, Message message, int failures, String holding) {
         JSONObject properties = new JSONObject();
         message.getUserProperties().forEach((name, text) -> properties.put((String) name, text));
         properties.put("start_deliver_ms", String.valueOf(message.getStartDeliverTime()));
@@ -147,6 +179,9 @@ public final class OnsDriver {
             .fluentPut("queue_offset", message.getOffset())
             .fluentPut("times", message.getReconsumeTimes())
             .fluentPut("properties", properties));
+        if (new String(message.getBody(), UTF_8).equals(holding)) {
+            Hold.await(holding);
+        }
         return message.getReconsumeTimes() >= failures;
     }
 }
