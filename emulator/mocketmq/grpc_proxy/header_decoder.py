@@ -57,7 +57,7 @@ class HeaderDecoder:
                 field = self._entry(number)
             elif kind & 0x60 == 0x20:
                 if fields:
-                    raise HPACKDecodingError("a change of the table's size comes after a field")
+                    raise HPACKDecodingError("a dynamic table size update follows a field")
                 size, at = _integer(block, at, 0x1F)
                 self._resize(size)
                 continue

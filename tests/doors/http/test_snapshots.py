@@ -298,7 +298,7 @@ async def test_damaged_files_are_listed_and_refused(tmp_path: Path) -> None:
     rewrite(file, empty_snapshot(), sha256="0" * 64)
     async with running_api(snapshots=str(tmp_path)) as api:
         problem = await api.refused(409, "POST", f"{SNAPSHOTS}/here/restore")
-        assert "has another digest than its manifest" in problem["detail"]
+        assert "does not match the digest in its manifest" in problem["detail"]
 
 
 async def test_other_things_in_the_directory_are_no_snapshots(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ HOSTILE = {
     "negative clock": (rewritten(other_manifest(now_us=-1)), "has a manifest.json that cannot be read"),
     "changed member": (
         rewritten(lambda one: one.update({pack_file.SNAPSHOT: b"another"})),
-        "state.snapshot has another digest than in manifest.json",
+        "state.snapshot does not match its digest in manifest.json",
     ),
     "many events": (
         zipped_with({pack_file.EVENTS: b"{}\n" * 1_001}),

@@ -73,7 +73,7 @@ def test_blocks_of_one_connection_are_decoded_as_by_the_library(
 @given(st.lists(st.binary(min_size=1, max_size=24), min_size=1, max_size=3))
 @example([b"\x80"])  # entry 0
 @example([b"\xbe"])  # an entry of the empty dynamic table
-@example([b"\x82\x3f\xe1\x1f"])  # a change of the table's size after a field
+@example([b"\x82\x3f\xe1\x1f"])  # a dynamic table size update after a field
 @example([b"\x3f\xe2\x1f"])  # a table of more than 4,096 bytes
 @example([b"\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"])
 @example([BAD_HUFFMAN])

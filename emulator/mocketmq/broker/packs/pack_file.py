@@ -168,7 +168,7 @@ def _read(archive: zipfile.ZipFile, name: str) -> Pack:
         content = contents[member_name] = _member(archive, member_name, name)
         described = manifest.members.get(member_name)
         if described is None or described.sha256 != hashlib.sha256(content).hexdigest():
-            raise PackError(f"{name} is damaged: {member_name} has another digest than in {MANIFEST}")
+            raise PackError(f"{name} is damaged: {member_name} does not match its digest in {MANIFEST}")
     lines = contents[EVENTS].rstrip(b"\n")
     if lines.count(b"\n") >= MAX_EVENTS:
         raise PackError(f"{name} has too many events; allowed: up to {MAX_EVENTS}")

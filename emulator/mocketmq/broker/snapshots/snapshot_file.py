@@ -104,7 +104,7 @@ def read_archive(file: Path | io.BytesIO, name: str) -> SnapshotState:
         content = _member(archive, FILE_NAME, MAX_BYTES, name)
     if len(content) != manifest.bytes or hashlib.sha256(content).hexdigest() != manifest.sha256:
         raise SnapshotDamagedError(
-            f"snapshot {name} is damaged: its database has another digest than its manifest"
+            f"snapshot {name} is damaged: its database does not match the digest in its manifest"
         )
     try:
         return SnapshotState(manifest, _checked(_newest(content, name), name))
