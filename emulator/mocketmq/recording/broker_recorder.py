@@ -5,7 +5,6 @@ committed. A thread makes and writes the lines five times a second, without a sy
 ones may be missing.
 """
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,14 +20,11 @@ from mocketmq.recording.masks import Masks
 from mocketmq.recording.recorded_message import AskedDelay, Sending, recorded
 from mocketmq.recording.recording import (
     VERSION,
-    RecordingError,
     RecordingHeader,
     RecordingWriter,
 )
 from mocketmq.recording.writer_thread import WriterThread
 from mocketmq.store.queue import LiteQueue
-
-log = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 4_096
 _MOST_WAITING_BYTES: Final = 8 << 20
@@ -59,8 +55,7 @@ class BrokerRecorder:
         self._topics = topics
         self._waiting: list[_Sent] = []
         self._bytes = 0
-        self._has_failed = False
-        self._thread = WriterThread("recording", self._write)
+        self._thread = WriterThread("recording", "the recording", self._writer, self._write)
 
     def start(self) -> None:
         """Begin to write in the background."""
@@ -70,7 +65,7 @@ class BrokerRecorder:
         """Record a message that a client sent, unless it is a retry, or for a lite or a system topic."""
         topic = accepted.queue.topic
         if (
-            self._has_failed
+            self._thread.has_ended
             or is_system_topic(topic)
             or topic.startswith(_GROUPS)
             or isinstance(accepted.queue, LiteQueue)
@@ -99,7 +94,7 @@ class BrokerRecorder:
 
     async def close(self) -> None:
         """Write all that was recorded to the disk."""
-        await self._thread.close(self._close)
+        await self._thread.close()
 
     def _write(self) -> None:
         """Let the thread write what waits, after what it has begun to write."""
@@ -110,7 +105,7 @@ class BrokerRecorder:
     # In the thread
 
     def _append(self, messages: Sequence[_Sent]) -> None:
-        if self._has_failed:
+        if self._thread.has_ended:
             return
         try:
             self._writer.write(
@@ -125,17 +120,4 @@ class BrokerRecorder:
                 for each in messages
             )
         except Exception as error:  # noqa: BLE001 - a recording must not harm the broker
-            self._fail(error)
-
-    def _close(self) -> None:
-        try:
-            self._writer.close()
-        except RecordingError as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        """Log the error. The broker continues without a recording."""
-        if not self._has_failed:
-            self._has_failed = True
-            is_known = isinstance(error, RecordingError)
-            log.error("the recording ends: %s", error, exc_info=None if is_known else error)
+            self._thread.fail(error)

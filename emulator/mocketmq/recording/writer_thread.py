@@ -1,17 +1,28 @@
 """A thread that writes what a recorder has collected, five times a second."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
+
+from mocketmq.recording.recording import RecordingError, RecordingWriter
+
+log = logging.getLogger(__name__)
 
 _PERIOD_S: Final = 0.2
 
 
 class WriterThread:
-    """Calls ``write`` five times a second, unless the thread is still at work; ``write`` uses :meth:`put`."""
+    """Calls ``write`` five times a second, unless the thread is still at work; ``write`` uses :meth:`put`.
 
-    def __init__(self, name: str, write: Callable[[], None]) -> None:
+    ``file`` is what the thread writes to, and then closes; ``what`` names it in the log.
+    """
+
+    def __init__(self, name: str, what: str, file: RecordingWriter, write: Callable[[], None]) -> None:
+        self.has_ended = False  # nothing more is recorded
+        self._what = what
+        self._file = file
         self._write = write
         self._thread = ThreadPoolExecutor(1, name)
         self._writing: Future[None] | None = None
@@ -41,11 +52,24 @@ class WriterThread:
         if self._writing is not None:
             self._writing.result()
 
-    async def close(self, end: Callable[[], None]) -> None:
-        """Write all that was collected, and let the thread act for the last time."""
+    def fail(self, error: Exception) -> None:
+        """End the recording, and log the error once. The broker continues without a recording."""
+        if not self.has_ended:
+            self.has_ended = True
+            is_known = isinstance(error, RecordingError)
+            log.error("%s ends: %s", self._what, error, exc_info=None if is_known else error)
+
+    async def close(self) -> None:
+        """Write all that was collected, and close the file."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         self._write()
-        await asyncio.wrap_future(self._thread.submit(end))
+        await asyncio.wrap_future(self._thread.submit(self._close_file))
         self._thread.shutdown()
+
+    def _close_file(self) -> None:
+        try:
+            self._file.close()
+        except RecordingError as error:
+            self.fail(error)

@@ -15,7 +15,7 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_MS, Clock, wall_us
 from mocketmq.door_tap import GrpcAnswerMade, GrpcRequestRead, HttpAnswerMade, HttpRequestRead
 from mocketmq.recording.masks import Masks
-from mocketmq.recording.recording import VERSION, RecordingError, RecordingHeader, RecordingWriter
+from mocketmq.recording.recording import VERSION, RecordingHeader, RecordingWriter
 from mocketmq.recording.requests import http_form, remoting_form
 from mocketmq.recording.requests.request_file import EventKind, RequestEvent
 from mocketmq.recording.writer_thread import WriterThread
@@ -69,8 +69,9 @@ class RequestRecorder:
         self._connections = self._requests = self._lost = 0
         self._waiting: list[_Happened] = []
         self._bytes = self._bytes_in_thread = 0
-        self._has_ended = False
-        self._thread = WriterThread("recording-requests", self._write)
+        self._thread = WriterThread(
+            "recording-requests", "the recording of requests", self._writer, self._write
+        )
         self._unanswered: dict[int, _Unanswered] = {}
         self._open: dict[int, set[int]] = {}  # numbers of unanswered requests, by connection
         self._brokers: dict[int, int] = {}  # that connections reached, if it is not the first
@@ -121,7 +122,7 @@ class RequestRecorder:
         return grpc_form
 
     def _note(self, kind: EventKind, number: int, connection: int, reported: Any, size: int) -> bool:
-        if self._has_ended:
+        if self._thread.has_ended:
             return False
         size += _EVENT_BYTES
         if self._bytes + self._bytes_in_thread + size > MOST_WAITING_BYTES:
@@ -138,7 +139,7 @@ class RequestRecorder:
 
     async def close(self) -> None:
         """Write all that was recorded to the disk."""
-        await self._thread.close(self._close)
+        await self._thread.close()
 
     def _write(self) -> None:
         """Let the thread write what waits, after what it has begun to write."""
@@ -156,17 +157,17 @@ class RequestRecorder:
     # In the thread
 
     def _append(self, events: Sequence[_Happened]) -> None:
-        if self._has_ended:
+        if self._thread.has_ended:
             return
         try:
             lines = [line for event in events if (line := self._line_or_loss(event)) is not None]
             self._writer.write(lines)
             if self._writer.size > MOST_BYTES:
-                self._has_ended = True
+                self._thread.has_ended = True
                 self._writer.write([RequestEvent(kind="full", at_ms=events[-1].at_us // US_PER_MS)])
                 log.warning("the recording of requests ends: it has %d MiB", MOST_BYTES >> 20)
         except Exception as error:  # noqa: BLE001 - a recording must not harm the broker
-            self._fail(error)
+            self._thread.fail(error)
 
     def _line_or_loss(self, event: _Happened) -> RequestEvent | None:
         """The line of an event, if it has one. One that has no form is lost, and no others with it."""
@@ -242,19 +243,6 @@ class RequestRecorder:
             case HttpAnswerMade():
                 return http_form.answer_form(answer, self._masks)
         raise TypeError(type(answer))
-
-    def _close(self) -> None:
-        try:
-            self._writer.close()
-        except RecordingError as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        """Log the error. The broker continues without a recording."""
-        if not self._has_ended:
-            self._has_ended = True
-            is_known = isinstance(error, RecordingError)
-            log.error("the recording of requests ends: %s", error, exc_info=None if is_known else error)
 
 
 def _size_of(request: Any) -> int:
