@@ -359,3 +359,9 @@ ALTER TABLE queues ADD COLUMN lite_topic TEXT;
 
 UPDATE alembic_version SET version_num='0017' WHERE alembic_version.version_num = '0016';
 
+-- Running upgrade 0017 -> 0018
+
+ALTER TABLE runs ADD COLUMN brokers TEXT DEFAULT '' NOT NULL;
+
+UPDATE alembic_version SET version_num='0018' WHERE alembic_version.version_num = '0017';
+

@@ -12,7 +12,7 @@ from msgspec import Struct
 SCHEMA_VERSION: Final = "1.4"
 """The second number rises when fields are added or may be null, the first when they change or go."""
 
-Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
+Dimension = Literal["total", "level", "scheme", "profile", "topic", "broker", "run"]
 """Groupings of deliveries. A group's name is the level's number, the scheme's name and so on."""
 
 StageDimension = Literal["total", "level", "scheme", "group"]
@@ -392,7 +392,7 @@ class Report(Struct, kw_only=True):
     passed: bool
     judgements: list[Judgement]
     quality: Quality
-    lateness: list[Lateness]  # the total, all levels, schemes, profiles, topics, runs
+    lateness: list[Lateness]  # the total, all levels, schemes, profiles, topics, brokers, runs
     reconciliation: list[Reconciliation]  # the total, all levels, schemes, runs
     stages: list[Stage]
     timeline: Timeline

@@ -4,9 +4,11 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ from mocketmq_report.progress import ignore_progress
 from tests.support.ledgers import Shape, write_parquet, write_store
 from tests.support.spark import Running
 
+BROKERS = ("broker-a", "broker-b")
+
 WRITING = """
 import sqlite3, sys
 store = sqlite3.connect(sys.argv[1])
@@ -49,6 +53,14 @@ def figures(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report))
 
 
+def write_cluster(folder: Path, rows: int, **shape: Any) -> Shape:
+    """Write a data directory whose last run had two brokers."""
+    made = write_store(folder, rows, **shape)
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+        connection.execute(f"UPDATE runs SET brokers = '{','.join(BROKERS)}' WHERE run = {made.runs}")
+    return made
+
+
 def write_csv(folder: Path, rows: int, **shape: Any) -> Shape:
     """Write an export, and separately its deliveries as an external file without the runs."""
     made = write_parquet(folder, rows, **shape)
@@ -58,7 +70,7 @@ def write_csv(folder: Path, rows: int, **shape: Any) -> Shape:
     return made
 
 
-@pytest.mark.parametrize("write", [write_store, write_parquet, write_csv])
+@pytest.mark.parametrize("write", [write_store, write_parquet, write_csv, write_cluster])
 def test_a_quick_report_has_the_same_figures(
     spark: SparkSession, tmp_path: Path, write: Callable[..., Shape]
 ) -> None:
@@ -67,6 +79,8 @@ def test_a_quick_report_has_the_same_figures(
     quick = run(ReportRunner(None), Job([str(tmp_path)]), ignore_progress)
     assert (by_spark.header.spark, quick.header.spark) == (spark.version, "none")
     assert by_spark.lateness[0].measured > 2_500
+    brokers = [row.name for row in by_spark.lateness if row.dimension == "broker"]
+    assert brokers == (list(BROKERS) if write is write_cluster else [])
     assert figures(by_spark) == figures(quick)
 
 

@@ -161,6 +161,7 @@ async def _open_store(
         clock.mode,
         table.text,
         settings.durability,
+        ",".join(settings.broker_names) if settings.brokers > 1 else "",
     )
     polls = broker.polls = Polls()
     writer = Writer(

@@ -16,7 +16,12 @@ SAVE_NEXT_LOG_OFFSET = (
 _SAVE_BROKERS = "INSERT OR REPLACE INTO counters VALUES ('brokers', ?)"
 _LAST_RUN = "SELECT run, clock, started_wall_us, started_us FROM runs ORDER BY run DESC LIMIT 1"
 _LAST_MOVE = "SELECT wall_us, to_us FROM clock_moves WHERE run = ? ORDER BY move DESC LIMIT 1"
-_BEGIN_RUN = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# Columns are named, because a connection that was opened before an upgrade may not know the newest ones yet.
+# SQLite then looks again, which it does not for a wrong number of values.
+_BEGIN_RUN = (
+    "INSERT INTO runs (run, started_wall_us, started_us, version, host, profile, clock, levels, durability,"
+    " brokers) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 _RECORD_MOVE = "INSERT INTO clock_moves (run, wall_us, from_us, to_us) VALUES (?, ?, ?, ?)"
 
 
@@ -73,6 +78,7 @@ class Run(NamedTuple):
     clock: str
     levels: str
     durability: str
+    brokers: str  # names, separated by commas; empty for a single broker
 
 
 async def begin_run(writer: Writer, run: Run, brokers: int) -> None:

@@ -8,7 +8,7 @@ says ``wall``. Tables on the hot path have only indexes whose order is the order
 
 from typing import Final
 
-HEAD_REVISION: Final = "0017"
+HEAD_REVISION: Final = "0018"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -181,7 +181,8 @@ CREATE TABLE runs (
     profile TEXT NOT NULL,
     clock TEXT NOT NULL,
     levels TEXT NOT NULL,
-    durability TEXT NOT NULL
+    durability TEXT NOT NULL,
+    brokers TEXT NOT NULL DEFAULT ''  -- names of the cluster's brokers, with commas; empty for a single one
 );
 
 CREATE TABLE clock_moves (

@@ -1,4 +1,4 @@
-"""The groups of a report: the total, and the levels, schemes, profiles, topics and runs."""
+"""The groups of a report: the total, and the levels, schemes, profiles, topics, brokers and runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

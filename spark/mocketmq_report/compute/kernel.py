@@ -52,6 +52,7 @@ _COLUMNS: Final = (
         "acked_us",
         "pulled_by",
         "fault",
+        "broker",
     ),
 )
 _TEXTS: Final = ("message_id", "attempt")

@@ -20,13 +20,13 @@ from mocketmq_report.ledger.codes import of_column
 from mocketmq_report.ledger.rows import Bools, Ints, Rows
 
 SHAPE: Final = Shape(
-    ("run", "scheme", "level", "topic", "value"), ("count", "overdue", "sum"), ("least",), ("most",)
+    ("run", "scheme", "level", "topic", "broker", "value"), ("count", "overdue", "sum"), ("least",), ("most",)
 )
 """``value`` is the bin's key; ``sum``, ``least`` and ``most`` are exact."""
 MINUTES: Final = SHAPE._replace(keys=(*SHAPE.keys, "minute_us"))
 """``SHAPE`` with the start of the minute of delivery, which is null for overdue messages."""
 
-_DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "run")
+_DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "broker", "run")
 _WITH_SPECTRUM: Final = ("total", "level", "scheme")
 _TICK_BITS: Final = 26
 _TICKS: Final = np.array(
@@ -91,6 +91,8 @@ def _lateness(
     late: LatenessRows, cutoffs_us: Cutoffs, shape: Shape, more: Mapping[str, pa.Array]
 ) -> pa.Table:
     names = [name for name in shape.keys if name in late.rows]
+    if "broker" not in late.rows:  # in exports of earlier versions
+        more = {"broker": pa.nulls(len(late.rows), pa.string()), **more}
     bin_ = bins.codes(late.lateness_us, cutoffs_us)
     cells = Cells(*map(late.rows.codes, names), *map(of_column, more.values()), bin_)
     most = cells.most(late.lateness_us)

@@ -18,7 +18,10 @@ _COUNT: Final = "count"
 
 _TYPES: Final = {
     **dict.fromkeys(
-        ("run", "scheme", "topic", "state", "stage", "reason", "name", "cause", "fault", "struck", "group"),
+        (
+            *("run", "scheme", "topic", "broker", "state", "stage", "reason"),
+            *("name", "cause", "fault", "struck", "group"),
+        ),
         pa.string(),
     ),
     "level": pa.int32(),

@@ -39,6 +39,7 @@ _ADDED: Final[dict[str, dict[str, str | int | bool | None]]] = {
         **dict.fromkeys(("time", "held", "most_held", "most_rest"), 0),
     },
     "disorder": {"scheme": "levels"},
+    "lateness": {"broker": None},
 }
 """Columns that tables of earlier versions lack, with the value that each lacking column stands for."""
 _TABLES: Final = (*_KEPT, "lateness", "again", "worst", "runs", "moves")
@@ -150,7 +151,7 @@ def load(paths: Sequence[str], files: TableFiles, progress: ProgressCallback = i
 
 def _summary(files: TableFiles, path: str, names: Sequence[str], step_us: int) -> dict[str, pa.Table]:
     """Read the tables of one rollup without the minutes, because those of a year do not fit into memory."""
-    minutes = _read(files, [path], "lateness")
+    minutes = _of_now("lateness", _read(files, [path], "lateness"))
     found = {name: _of_now(name, _read(files, [path], name)) for name in names} | {"lateness": minutes}
     merged = {name: merge([coded([table], SHAPES[name])], SHAPES[name]) for name, table in found.items()}
     return merged | {"timeline": timeline.of_minutes(minutes, step_us)}

@@ -41,7 +41,7 @@ CUTOFFS_US: Final = (
 TOPICS: Final = 100
 MARKERS: Final = 1000
 
-_DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "run", "group")
+_DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "broker", "run", "group")
 _STAGES: Final = (*STAGES, "total")
 _NOT_MEASURED: Final[dict[str, Any]] = {
     **dict.fromkeys(("measured", "overdue", "early", "on_time"), 0),

@@ -4,15 +4,15 @@ r"""Parses the text of a threshold or a fail-if rule, up to its limit.
 
     condition = [ scope ] metric operator limit
     scope     = "total" | "level=" ( number | "*" )
-              | ( "scheme=" | "profile=" | "topic=" | "run=" ) name       without a scope: the total
+              | ( "scheme=" | "profile=" | "topic=" | "broker=" | "run=" ) name
     name      = characters without spaces and quotes | '"' any characters, with \" and \\ '"'
     metric    = a key of metric.METRICS | "count", another name of "measured"
               | "p" number              a percentile between 0 and 100: p50, p99.95
               | "on_time(" duration ")" on time by this duration instead of the report's own
     operator  = "<=" | "<" | ">=" | ">" | "==" | "!="
 
-A space is required between scope and metric, and allowed between other parts. ``level=*`` means every level
-with deliveries.
+A condition without a scope is on the total. A space is required between scope and metric, and allowed between
+other parts. ``level=*`` means every level with deliveries.
 """
 
 import re

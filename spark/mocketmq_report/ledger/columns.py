@@ -86,6 +86,9 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn(
         "fault", _TEXT, "the fault injected into the delivery, or a crash that lost the message", "none"
     ),
+    LedgerColumn(
+        "broker", _TEXT, "the broker that has the queue, in a cluster of several", "there is only one"
+    ),
 )
 
 RUN_COLUMNS: Final = (
@@ -129,7 +132,7 @@ def _schema(columns: Sequence[LedgerColumn]) -> pa.Schema:
 
 
 DELIVERIES: Final = _schema(DELIVERY_COLUMNS)
-OPTIONAL: Final = ("fault",)
+OPTIONAL: Final = ("fault", "broker")
 """Columns that stores and exports of earlier versions lack."""
 RUNS: Final = _schema(RUN_COLUMNS)
 MOVES: Final = _schema(MOVE_COLUMNS)

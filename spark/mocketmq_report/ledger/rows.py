@@ -135,7 +135,7 @@ class Rows:
         return pa.table(columns)
 
 
-CODED: Final = ("run", "scheme", "topic", "state", "pulled_by", "fault")
+CODED: Final = ("run", "scheme", "topic", "state", "pulled_by", "fault", "broker")
 """Text columns with few different values."""
 
 

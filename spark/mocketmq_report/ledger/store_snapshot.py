@@ -5,7 +5,7 @@ delivered meanwhile counts either as delivered or as pending, never as both or n
 left out, but later actions of consumers on older messages may be included.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from mocketmq.store.database import FILE_NAME
 from mocketmq_report.ledger.columns import DELIVERIES, EVERY_REQUEST, MOVES, OPTIONAL, RUNS, STRUCK, as_rows
 from mocketmq_report.ledger.conditions import RowCondition
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
-from mocketmq_report.ledger.undelivered import UndeliveredOffsets, undelivered
+from mocketmq_report.ledger.undelivered import UndeliveredOffsets, broker_of_queue, undelivered
 from mocketmq_report.ledger.waiting_files import waiting_files
 from mocketmq_report.progress import ProgressCallback
 
@@ -132,7 +132,7 @@ def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None =
             deliveries,
             (times["first_us"] or 0, times["last_us"] or 0),
             ranges,
-            undelivered(reader, parked, files, runs),
+            undelivered(reader, parked, files, runs, brokers_of_runs(reader).get(max(names), ())),
         )
 
 
@@ -157,14 +157,18 @@ def read(
     with StoreReader(database) as reader:
         known = reader.table("SELECT name FROM pragma_table_info('deliveries')")["name"].to_pylist()
         lacking = {"state", *OPTIONAL}.difference(known)
-        selected = ", ".join(
-            f"{_IN_STORE.get(name, name)} AS {name}" for name in wanted if name not in lacking
-        )
+        found = [name for name in wanted if name not in lacking]
+        brokers = brokers_of_runs(reader) if "broker" in wanted else {}
+        if brokers:
+            found = [*dict.fromkeys((*found, "run", "queue_id"))]
+        selected = ", ".join(f"{_IN_STORE.get(name, name)} AS {name}" for name in found)
         for batch in reader.batches(_DELIVERIES.format(selected, *span, clauses)):
             if not batch.num_rows:
                 continue  # ADBC does not know its types
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             columns["state"] = pa.scalar("delivered")
+            if brokers:
+                columns["broker"] = _brokers(batch["run"], batch["queue_id"], brokers)
             if "run" in columns:
                 columns["run"] = _named(database, batch["run"], names)
             if "forced" in columns:
@@ -172,6 +176,23 @@ def read(
             for name in _TEXTS.intersection(columns):
                 columns[name] = pc.if_else(pc.equal(batch[name], ""), None, batch[name])
             yield from as_rows(schema, columns, batch.num_rows).to_batches()
+
+
+def brokers_of_runs(reader: StoreReader) -> dict[int, list[str]]:
+    """Return the names of the brokers of each run that had several, by its number."""
+    known = reader.table("SELECT name FROM pragma_table_info('runs')")["name"].to_pylist()
+    if "brokers" not in known:
+        return {}
+    runs = reader.table("SELECT run, brokers FROM runs").to_pylist()
+    return {each["run"]: each["brokers"].split(",") for each in runs if each["brokers"]}
+
+
+def _brokers(runs: pa.Array, queue_ids: pa.Array, brokers: Mapping[int, Sequence[str]]) -> pa.Array:
+    """Return the broker of each delivery."""
+    found = pa.nulls(len(runs), pa.string())
+    for run, names in brokers.items():
+        found = pc.if_else(pc.equal(runs, run), broker_of_queue(queue_ids, names), found)
+    return found
 
 
 def _struck(reader: StoreReader, store: str) -> pa.Table:

@@ -126,9 +126,16 @@ class UndeliveredOffsets:
 
 
 def undelivered(
-    reader: StoreReader, parked: UndeliveredOffsets, files: Sequence[WaitingFile], runs: pa.Table
+    reader: StoreReader,
+    parked: UndeliveredOffsets,
+    files: Sequence[WaitingFile],
+    runs: pa.Table,
+    brokers: Sequence[str] = (),
 ) -> pa.Table:
-    """Make the rows. ``parked`` must know all deliveries; ``files`` must be read before the database."""
+    """Make the rows. ``parked`` must know all deliveries; ``files`` must be read before the database.
+
+    ``brokers`` are those of the cluster; none if there is only one.
+    """
     used = [file.scheme for file in files if file.scheme] or reader.table(_TIMED_SCHEME)["scheme"].to_pylist()
     timed = pa.scalar((used or [DEFAULT])[0])
     levels = pa.scalar("levels")
@@ -147,7 +154,22 @@ def undelivered(
     parts.append(_rows(_not_settled(reader, files), run=last_run, scheme=timed))
     cleared = reader.table(_CLEARED)
     parts.append(_rows(cleared, run=last_run, state=pa.scalar("expired"), topic=pa.scalar(""), scheme=timed))
-    return pa.concat_tables(parts)
+    rows = pa.concat_tables(parts)
+    if brokers:
+        at = rows.schema.get_field_index("broker")
+        queue_ids = rows["queue_id"].combine_chunks()
+        rows = rows.set_column(at, rows.schema.field(at), broker_of_queue(queue_ids, brokers))
+    return rows
+
+
+def broker_of_queue(queue_ids: pa.Array, brokers: Sequence[str]) -> pa.Array:
+    """Return the broker of each queue; the brokers have the queues in turn (``message/broker_share.py``).
+
+    The first one has lite topics, whose queues have negative ids.
+    """
+    numbers = np.maximum(queue_ids.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), 0)
+    places = pa.array(numbers % len(brokers), mask=queue_ids.is_null().to_numpy(zero_copy_only=False))
+    return pa.array(brokers, pa.string()).take(places)
 
 
 def _rows(table: pa.Table, **more: pa.Scalar | pa.ChunkedArray) -> pa.Table:

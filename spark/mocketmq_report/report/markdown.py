@@ -62,7 +62,8 @@ def _parts(report: Report) -> Iterator[str]:
         ]:
             yield _folded(f"{len(unused)} without deliveries", plain(", ".join(unused)))
         others = [row for row in report.lateness if row not in levels]
-        yield _folded("Schemes, profiles, topics, runs", _lateness(others))
+        has_brokers = any(row.dimension == "broker" for row in others)
+        yield _folded(f"Schemes, profiles, topics, {'brokers, ' * has_brokers}runs", _lateness(others))
     if consumers := [stage for stage in report.stages if stage.dimension == "group"]:
         yield _folded("Consumer groups", _consumers(consumers))
     used = [row for row in report.reconciliation if row.sent] or report.reconciliation[:1]

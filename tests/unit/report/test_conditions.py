@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq_report.ledger import sources
-from mocketmq_report.ledger.columns import DELIVERIES
+from mocketmq_report.ledger.columns import DELIVERIES, OPTIONAL
 from mocketmq_report.ledger.conditions import checked
 from mocketmq_report.ledger.ledger import RowGroups, StoreRange, WithoutRuns, narrowed
 from mocketmq_report.questions.arrow import read_arrow
@@ -28,7 +28,7 @@ COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "in": lambda value, values: value in values,
 }
-COLUMNS = [field for field in DELIVERIES if field.name != "fault"]
+COLUMNS = [field for field in DELIVERIES if field.name not in OPTIONAL]
 
 
 @pytest.fixture(scope="module")

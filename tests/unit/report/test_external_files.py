@@ -54,6 +54,7 @@ ALL: dict[str, Any] = {
     "pulled_by": "shop",
     "acked_us": DUE_US + 4,
     "fault": "slow disk",
+    "broker": "broker-b",
     "version": "5.3.2",
     "host": "lab",
     "profile": "real",

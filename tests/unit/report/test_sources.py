@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.ledger import sources
-from mocketmq_report.ledger.columns import MOVES, RUNS
+from mocketmq_report.ledger.columns import MOVES, OPTIONAL, RUNS
 from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.sources import LedgerReading
 from mocketmq_report.progress import ignore_progress
@@ -44,7 +44,7 @@ def test_export_survives_a_round_trip(spark: SparkSession, tmp_path: Path) -> No
     assert (reading.broken, reading.warnings) == ([], [])
     assert (read.runs.schema, read.moves.schema) == (RUNS, MOVES)
     written = [
-        row | {"run": path.parent.name.removeprefix("run="), "fault": None}  # exports may lack the fault
+        row | dict.fromkeys(OPTIONAL) | {"run": path.parent.name.removeprefix("run=")}
         for path in (tmp_path / "e[1]").glob("deliveries/*/*/*.parquet")
         for row in pq.read_table(path, partitioning=None).to_pylist()
     ]

@@ -68,7 +68,8 @@ async def test_the_store_of_a_real_broker_is_read(tmp_path: Path) -> None:
     last_us = max(row["to_us"] for row in rows(tmp_path, "SELECT * FROM clock_moves"))
     same = {"store": names[0], "source": str(tmp_path), "as_of_us": last_us}
     assert found.runs.to_pylist() == [
-        {**each, **same, "run": name} for each, name in zip((first, second), names, strict=True)
+        {**{column: each.get(column) for column in columns.RUNS.names}, **same, "run": name}
+        for each, name in zip((first, second), names, strict=True)
     ]
     assert found.moves.to_pylist() == [
         {name: names[row["run"] - 1] if name == "run" else row[name] for name in columns.MOVES.names}

@@ -124,7 +124,7 @@ _PERCENTILE = (
     "is not a percentile; allowed: above 0 and below 100, such as p50 or p99.95, and min and max; no more"
     " than six decimals"
 )
-_SCOPES = "allowed: total, level=, scheme=, profile=, topic=, run="
+_SCOPES = "allowed: total, level=, scheme=, profile=, topic=, broker=, run="
 
 
 @pytest.mark.parametrize(
