@@ -4,7 +4,7 @@ A family has at most :data:`MAX_SERIES` series, and one more for the rest, as Op
 them. So a scrape stays bounded, however many topics and groups there are.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import add
 from typing import Any, Final, Literal, NamedTuple
@@ -12,30 +12,51 @@ from typing import Any, Final, Literal, NamedTuple
 from prometheus_client.metrics_core import Metric
 
 from mocketmq.histogram import Histogram
-from mocketmq.message.names import BROKER, CLUSTER
+from mocketmq.message.names import CLUSTER
 
 MAX_SERIES: Final = 5_000
 """Maximum number of label sets of a family."""
 OVERFLOW: Final = {"otel_metric_overflow": "true"}
 """The label of the series for all further label sets."""
-NODE: Final[dict[str, str]] = {"cluster": CLUSTER, "node_id": BROKER, "node_type": "broker"}
-"""Labels of every series of a broker."""
+NODE: Final[dict[str, str]] = {"cluster": CLUSTER, "node_type": "broker"}
+"""Labels of every series of a broker, beside its name."""
 
 Labels = dict[str, str]
+
+
+class BrokerNodes(NamedTuple):
+    """Labels that name brokers: those of every series, and those of each running broker, by its index."""
+
+    common: Labels
+    labels: Mapping[int, Labels]
+
+
+def broker_nodes(names: Sequence[str], down: Collection[int]) -> BrokerNodes:
+    """Make the labels. Brokers that are ``down`` have none, as the metrics of real ones cannot be scraped.
+
+    A single broker always has its metrics, because they are those of the process as well.
+    """
+    if len(names) == 1:
+        return BrokerNodes(NODE | {"node_id": names[0]}, {0: {}})
+    return BrokerNodes(
+        NODE, {index: {"node_id": name} for index, name in enumerate(names) if index not in down}
+    )
+
+
 Rows = Iterable[tuple[Labels, Any]]
 
 
 class Figures(NamedTuple):
     """The values of a metric at one moment, by their labels. Those of a histogram are Histograms.
 
-    ``merge`` combines the values beyond the maximum number of series.
+    ``node`` has the labels of all series. ``merge`` combines the values beyond the maximum number of series.
     """
 
     kind: Literal["counter", "gauge", "histogram"]
     name: str
     text: str
     rows: Rows
-    node: Labels = NODE
+    node: Labels = {}  # noqa: RUF012 - nobody changes it
     merge: Callable[[Any, Any], Any] = add
 
 

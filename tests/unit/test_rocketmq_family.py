@@ -5,7 +5,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from mocketmq.histogram import Histogram
-from mocketmq.rocketmq_family import MAX_SERIES, Figures, family_of
+from mocketmq.rocketmq_family import MAX_SERIES, Figures, broker_nodes, family_of
 
 NODE = 'cluster="DefaultCluster",'
 END = 'node_id="broker-a",node_type="broker"'
@@ -16,7 +16,7 @@ def lines(figures: Figures) -> list[str]:
 
     class One(Collector):
         def collect(self) -> list[Metric]:
-            return [family_of(figures)]
+            return [family_of(figures._replace(node=broker_nodes(("broker-a",), ()).common))]
 
     registry = CollectorRegistry()
     registry.register(One())

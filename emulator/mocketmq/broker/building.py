@@ -112,7 +112,7 @@ async def open_broker(
     delay_limits = delay_limits_of(settings)
     broker = Broker()
     async with AsyncExitStack() as stack:
-        statistics = Statistics()
+        statistics = Statistics(brokers=settings.brokers)
         started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
         doors = ("remoting", "grpc") if settings.proxy_mode == "local" else ("remoting",)
         broker.faults = await open_fault_rules(
@@ -321,7 +321,7 @@ def _make_answers(broker: Broker, settings: Settings) -> None:
     broker.mover = ClockMover(store, broker.timer, broker.pending)
     broker.recalls = Recalls(store.clock, topics, broker.pending)
     broker.group_progress = GroupProgress(store, registry, groups, broker.levels, broker.held)
-    broker.consumer_lag = ConsumerLag(store, groups, broker.group_progress)
+    broker.consumer_lag = ConsumerLag(store, groups, broker.group_progress, registry.brokers)
     broker.consumers = Consumers(registry, broker.histories)
     broker.expectations = Expectations(
         store, registry, groups, polls, schemes, broker.mover.reach, settings.max_message_bytes

@@ -19,6 +19,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreError
 from mocketmq.http_api.rocketmq_metrics import read_figures
 from mocketmq.http_api.route import Api
+from mocketmq.message.broker_share import position_of
 from mocketmq.rocketmq_family import Figures, family_of
 
 Collect = Callable[[], Iterable[Metric]]
@@ -40,11 +41,11 @@ async def metric_families(api: Api) -> Collect:
     lags = await broker.consumer_lag.of_all()
     with suppress(StoreError):
         waiting = await broker.group_progress.waiting_retries()
-        retries = Counter[str]()
-        for (topic, _), count in waiting.items():
-            retries[topic] += count
+        retries = Counter[tuple[str, int]]()
+        for (topic, number), count in waiting.items():
+            retries[topic, position_of(topic, number, len(broker.registry.brokers))] += count
     own = list(BrokerMetrics(api).collect())
-    figures = chain(_of_groups(lags, retries), await read_figures(api, lags))
+    figures = chain(_of_groups(lags, retries, broker.registry.brokers.names), await read_figures(api, lags))
     return lambda: chain(own, map(family_of, figures))
 
 
@@ -176,19 +177,36 @@ class BrokerMetrics:
         )
 
 
-def _of_groups(lags: Sequence[TopicLag], retries: Counter[str] | None) -> Iterator[Figures]:
-    """The progress of each group in each topic; without counts of ``retries`` if the store has none."""
-    yield _by_group("lag", "Messages that the group has not consumed", lags, lambda one: one.lag)
+def _of_groups(
+    lags: Sequence[TopicLag], retries: Counter[tuple[str, int]] | None, names: Sequence[str]
+) -> Iterator[Figures]:
+    """The progress of each group in each topic, by broker if there are several with these names.
+
+    Without counts of ``retries`` if the store has none.
+    """
+    yield _by_group("lag", "Messages that the group has not consumed", lags, names, lambda one: one.lag)
     text = "Messages that consumers have received and not settled or postponed"
-    yield _by_group("in_flight", text, lags, lambda one: one.in_flight)
+    yield _by_group("in_flight", text, lags, names, lambda one: one.in_flight)
     if retries is not None:
         text = "Messages that failed and wait for their next attempt"
-        yield _by_group("retrying", text, lags, lambda one: one.postponed + retries[one.topic])
+        waiting = retries
+        yield _by_group(
+            "retrying", text, lags, names, lambda one: one.postponed + waiting[one.topic, one.broker]
+        )
 
 
-def _by_group(name: str, text: str, lags: Sequence[TopicLag], count: Callable[[TopicLag], int]) -> Figures:
-    rows = (({"group": one.group, "topic": one.topic}, count(one)) for one in lags)
-    return Figures("gauge", f"mocketmq_group_{name}_messages", text, rows, node={})
+def _by_group(
+    name: str, text: str, lags: Sequence[TopicLag], names: Sequence[str], count: Callable[[TopicLag], int]
+) -> Figures:
+    rows = (
+        (
+            {"group": one.group, "topic": one.topic}
+            | ({"broker": names[one.broker]} if len(names) > 1 else {}),
+            count(one),
+        )
+        for one in lags
+    )
+    return Figures("gauge", f"mocketmq_group_{name}_messages", text, rows)
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -32,10 +32,9 @@ from mocketmq.message.names import (
     is_system_group,
     is_system_topic,
 )
-from mocketmq.rocketmq_family import NODE, Figures, Labels
+from mocketmq.rocketmq_family import BrokerNodes, Figures, Labels, broker_nodes
 
-STORAGE: Final = NODE | {"storage_medium": "disk", "storage_type": "local"}
-PROXY: Final = NODE | {"node_type": "proxy", "proxy_mode": "local"}
+STORAGE: Final = {"storage_medium": "disk", "storage_type": "local"}
 SNAPSHOT_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """Bounds of the time until timers are due (TimerMetrics.timerDist)."""
 MAX_SNAPSHOT: Final = 100_000
@@ -46,6 +45,8 @@ _MODES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSU
 _OWN_GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
 
 Row = tuple[Labels, int]
+NodeTraffic = Sequence[tuple[Labels, Traffic]]
+"""The traffic of each broker, and the labels that name it."""
 
 
 async def read_figures(api: Api, lags: Sequence[TopicLag]) -> Iterator[Figures]:
@@ -54,81 +55,107 @@ async def read_figures(api: Api, lags: Sequence[TopicLag]) -> Iterator[Figures]:
     Figures by topic or group are made while the result is iterated, which may be done in another thread.
     """
     broker = api.broker
-    traffic = await broker.registry.statistics.traffic.snapshot(api.turns)
+    brokers = broker.registry.brokers
+    nodes = broker_nodes(brokers.names, brokers.down)
+    traffic = [
+        (labels, await broker.registry.statistics.traffics[index].snapshot(api.turns))
+        for index, labels in nodes.labels.items()
+    ]
     found: list[Figures] = []
-    for some in (_of_broker(broker), _of_clients(broker), _of_timers(broker, traffic)):
+    for some in (_of_brokers(broker, nodes), _of_clients(broker, nodes), _of_timers(broker, traffic)):
         for figures in some:
             found.append(figures)
             await asyncio.sleep(0)  # with many topics, each may take milliseconds
     with suppress(StoreError):
-        found += await _of_store(api)
-    if api.doors().grpc is not None:
-        found.append(Figures("gauge", "rocketmq_proxy_up", "proxy status", [({}, 1)], PROXY))
+        found += await _of_store(api, nodes)
+    found += _of_proxies(api, nodes)
     now_us = broker.clock.now_us()
-    of_lag = _of_lag([one for one in lags if one.group not in _OWN_GROUPS], now_us)
-    return chain(found, _of_traffic(traffic), _of_transactions(traffic), of_lag)
+    of_lag = _of_lag([one for one in lags if one.group not in _OWN_GROUPS], nodes, now_us)
+    every = chain(found, _of_traffic(traffic), _of_transactions(traffic), of_lag)
+    return (each._replace(node=nodes.common | each.node) for each in every)
 
 
-def _of_broker(broker: Broker) -> Iterator[Figures]:
+def _of_brokers(broker: Broker, nodes: BrokerNodes) -> Iterator[Figures]:
     registry = broker.registry
-    waiting = [({"processor": "send"}, broker.store.writer.waiting)]
-    yield Figures("gauge", "rocketmq_processor_watermark", "Request processor watermark", waiting)
-    permission = PERM_READ | PERM_WRITE
-    yield Figures("gauge", "rocketmq_broker_permission", "Broker permission", [({}, permission)])
-    topics = sum(1 for _ in registry.topics)
-    yield Figures("gauge", "rocketmq_topic_number", "Active topic number", [({}, topics)])
+    waiting = broker.store.writer.waiting  # of all brokers, which share the writer
+    rows = [(labels | {"processor": "send"}, waiting) for labels in nodes.labels.values()]
+    yield Figures("gauge", "rocketmq_processor_watermark", "Request processor watermark", rows)
+    rows = [
+        (labels, registry.brokers[index].permits(PERM_READ | PERM_WRITE))
+        for index, labels in nodes.labels.items()
+    ]
+    yield Figures("gauge", "rocketmq_broker_permission", "Broker permission", rows)
+    rows = [
+        (labels, sum(not topic.config.at or topic.is_at(index) for topic in registry.topics))
+        for index, labels in nodes.labels.items()
+    ]
+    yield Figures("gauge", "rocketmq_topic_number", "Active topic number", rows)
     groups = sum(group.name not in _OWN_GROUPS for group in registry.groups)
+    rows = [(labels, groups) for labels in nodes.labels.values()]
     text = "Active subscription group number"
-    yield Figures("gauge", "rocketmq_consumer_group_number", text, [({}, groups)])
+    yield Figures("gauge", "rocketmq_consumer_group_number", text, rows)
 
 
-def _of_clients(broker: Broker) -> Iterator[Figures]:
-    producers: Counter[tuple[str, ...]] = Counter()
-    consumers: Counter[tuple[str, ...]] = Counter()
+def _of_clients(broker: Broker, nodes: BrokerNodes) -> Iterator[Figures]:
+    """The connections to each broker. Those of a proxy for the cluster are connections to all brokers."""
+    producers: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    consumers: Counter[tuple[int, tuple[str, ...]]] = Counter()
     for member in broker.registry.clients:
         client = (_label(member.language), _label(member.version_text), member.channel.door)
-        if member.producers:
-            producers[client] += len(member.producers)
-        for group, data in member.consumers.items():
-            mode = _MODES.get(data.kind, _label(data.kind))
-            consumers[*client, group, mode, _text(is_system_group(group))] += 1
+        at = member.channel.broker_index
+        for index in nodes.labels if at is None else [at]:
+            if member.producers:
+                producers[index, client] += len(member.producers)
+            for group, data in member.consumers.items():
+                mode = _MODES.get(data.kind, _label(data.kind))
+                consumers[index, (*client, group, mode, _text(is_system_group(group)))] += 1
     names = ("language", "version", "protocol_type")
-    rows = _labelled(names, producers)
+    rows = _labelled(names, producers, nodes)
     yield Figures("gauge", "rocketmq_producer_connections", "Producer connections", rows)
-    rows = _labelled((*names, "consumer_group", "consume_mode", "is_system"), consumers)
+    rows = _labelled((*names, "consumer_group", "consume_mode", "is_system"), consumers, nodes)
     yield Figures("gauge", "rocketmq_consumer_connections", "Consumer connections", rows)
 
 
-def _of_traffic(traffic: Traffic) -> Iterator[Figures]:
+def _of_traffic(traffic: NodeTraffic) -> Iterator[Figures]:
     stored = [
-        ({"topic": topic, "message_type": kind, "is_system": _text(is_system_topic(topic))}, sizes)
-        for (topic, kind), sizes in traffic.stored.items()
+        (node | {"topic": topic, "message_type": kind, "is_system": _text(is_system_topic(topic))}, sizes)
+        for node, counts in traffic
+        for (topic, kind), sizes in counts.stored.items()
     ]
     rows = [(labels, sizes.count) for labels, sizes in stored]
     yield Figures("counter", "rocketmq_messages_in_total", "Total number of incoming messages", rows)
     rows = [(labels, sizes.sum) for labels, sizes in stored]
     yield Figures("counter", "rocketmq_throughput_in_total", "Total traffic of incoming messages", rows)
     yield Figures("histogram", "rocketmq_message_size", "Incoming messages size", stored)
-    rows = _received(traffic.received)
+    rows = _received([(node, counts.received) for node, counts in traffic])
     yield Figures("counter", "rocketmq_messages_out_total", "Total number of outgoing messages", rows)
-    rows = _received(traffic.received_bytes)
+    rows = _received([(node, counts.received_bytes) for node, counts in traffic])
     yield Figures("counter", "rocketmq_throughput_out_total", "Total traffic of outgoing messages", rows)
-    rows = [(_consumed(topic, group), count) for (topic, group), count in traffic.dead.items()]
+    rows = [
+        (node | _consumed(topic, group), count)
+        for node, counts in traffic
+        for (topic, group), count in counts.dead.items()
+    ]
     yield Figures("counter", "rocketmq_send_to_dlq_messages_total", "Consumer send to DLQ messages", rows)
 
 
-def _of_transactions(traffic: Traffic) -> Iterator[Figures]:
-    rows = [({"topic": topic}, waits.count) for topic, waits in traffic.committed.items()]
+def _of_transactions(traffic: NodeTraffic) -> Iterator[Figures]:
+    committed = _by_topic([(node, counts.committed) for node, counts in traffic])
+    rows = [(labels, waits.count) for labels, waits in committed]
     yield Figures("counter", "rocketmq_commit_messages_total", "Total number of commit messages", rows)
-    rows = _by_topic(traffic.rolled_back)
+    rows = _by_topic([(node, counts.rolled_back) for node, counts in traffic])
     yield Figures("counter", "rocketmq_rollback_messages_total", "Total number of rollback messages", rows)
     # As upstream, the name says milliseconds, but the values are seconds.
     name = "rocketmq_finish_message_latency_milliseconds"
-    yield Figures("histogram", name, "Transaction finish latency", _by_topic(traffic.committed))
+    yield Figures("histogram", name, "Transaction finish latency", committed)
 
 
-def _of_lag(lags: Sequence[TopicLag], now_us: int) -> Iterator[Figures]:
-    rows = [(one, {**_consumed(one.topic, one.group), "is_retry": _is_retry(one)}) for one in lags]
+def _of_lag(lags: Sequence[TopicLag], nodes: BrokerNodes, now_us: int) -> Iterator[Figures]:
+    rows = [
+        (one, nodes.labels[one.broker] | _consumed(one.topic, one.group) | {"is_retry": _is_retry(one)})
+        for one in lags
+        if one.broker in nodes.labels
+    ]
     for what, counted in (
         ("lag", [(labels, one.lag) for one, labels in rows]),
         ("inflight", [(labels, one.in_flight) for one, labels in rows]),
@@ -148,26 +175,28 @@ def _of_lag(lags: Sequence[TopicLag], now_us: int) -> Iterator[Figures]:
         yield Figures("gauge", name, f"Consumer {what} time", known, merge=max)
 
 
-def _of_timers(broker: Broker, traffic: Traffic) -> Iterator[Figures]:
+def _of_timers(broker: Broker, traffic: NodeTraffic) -> Iterator[Figures]:
+    """The timers of each broker. What waits in them is not known by broker, and counts at the first."""
     timed = broker.schemes.timed_figures()
     now_us = broker.clock.now_us()
-    rows = [({"topic": topic}, delays.count) for topic, delays in traffic.timers_set.items()]
+    delays = _by_topic([(node, counts.timers_set) for node, counts in traffic])
+    rows = [(labels, set_.count) for labels, set_ in delays]
     text = "Total number of timer enqueue"
     yield Figures("counter", "rocketmq_timer_enqueue_total", text, rows, STORAGE)
-    rows = _by_topic(traffic.timers_fired)
+    rows = _by_topic([(node, counts.timers_fired) for node, counts in traffic])
     text = "Total number of timer dequeue"
     yield Figures("counter", "rocketmq_timer_dequeue_total", text, rows, STORAGE)
     text = "Timer message set latency distribution"
-    delays = _by_topic(traffic.timers_set)
     yield Figures("histogram", "rocketmq_delay_message_latency_seconds", text, delays, STORAGE)
-    rows = [({}, _age_ms(timed.oldest_overdue_us, now_us))]
+    rows = [(node, _age_ms(timed.oldest_overdue_us, now_us)) for node, _ in traffic[:1]]
     name = "rocketmq_timer_dequeue_latency_milliseconds"
     yield Figures("gauge", name, "Timer dequeue latency", rows, STORAGE)
     if timed.pending > MAX_SNAPSHOT:
         return
     by_second = broker.schemes.due_seconds()
     if by_second.total() == timed.pending:  # otherwise a scheme does not know when its messages are due
-        rows = _snapshot(by_second, now_us // US_PER_S)
+        waiting = _snapshot(by_second, now_us // US_PER_S)
+        rows = [(node | labels, count) for node, _ in traffic[:1] for labels, count in waiting]
         text = "Timer message distribution snapshot, only count timing messages in 24h."
         yield Figures("gauge", "rocketmq_timer_message_snapshot", text, rows, STORAGE)
 
@@ -182,35 +211,65 @@ def _snapshot(by_second: Mapping[int, int], now_s: int) -> list[Row]:
     ]
 
 
-async def _of_store(api: Api) -> list[Figures]:
+async def _of_store(api: Api, nodes: BrokerNodes) -> list[Figures]:
+    """Half messages, and figures of the store, which all brokers share."""
     broker = api.broker
-    halves = _by_topic(await broker.half_messages.open_by_topic())
-    found = [Figures("gauge", "rocketmq_half_messages", "Half messages of all topics", halves)]
+    halves = Counter[tuple[int, str]]()
+    for queue, count in (await broker.half_messages.open_by_queue()).items():
+        halves[broker.registry.brokers.index_of(queue), queue.topic] += count
+    rows: list[Row] = [
+        (nodes.labels[index] | {"topic": topic}, count)
+        for (index, topic), count in halves.items()
+        if index in nodes.labels
+    ]
+    found = [Figures("gauge", "rocketmq_half_messages", "Half messages of all topics", rows)]
     if not broker.store.database.is_in_memory:
-        used: list[Row] = [({}, shutil.disk_usage(api.settings.data).used)]
-        found.append(Figures("gauge", "rocketmq_storage_size_bytes", "Broker storage size", used, STORAGE))
+        used = shutil.disk_usage(api.settings.data).used
+        rows = [(labels, used) for labels in nodes.labels.values()]
+        found.append(Figures("gauge", "rocketmq_storage_size_bytes", "Broker storage size", rows, STORAGE))
     name = "rocketmq_storage_dispatch_behind_bytes"
     # A message's place in its queue is part of the transaction that stores it.
-    found.append(Figures("gauge", name, "Broker dispatch behind bytes", [({}, 0)], STORAGE))
+    rows = [(labels, 0) for labels in nodes.labels.values()]
+    found.append(Figures("gauge", name, "Broker dispatch behind bytes", rows, STORAGE))
     oldest = await broker.group_progress.oldest()
     if oldest is not None:
-        age: list[Row] = [({}, _age_ms(oldest[1] * US_PER_MS, broker.clock.now_us()))]
+        age = _age_ms(oldest[1] * US_PER_MS, broker.clock.now_us())
+        rows = [(labels, age) for labels in nodes.labels.values()]
         name = "rocketmq_storage_message_reserve_time_milliseconds"
-        found.append(Figures("gauge", name, "Broker message reserve time", age, STORAGE))
+        found.append(Figures("gauge", name, "Broker message reserve time", rows, STORAGE))
     return found
+
+
+def _of_proxies(api: Api, nodes: BrokerNodes) -> Iterator[Figures]:
+    """The proxy, or in local mode that of each broker. The proxy of a cluster has the first broker's name."""
+    if api.doors().grpc is None:
+        return
+    names, mode = api.broker.registry.brokers.names, api.settings.proxy_mode
+    node = {"node_id": names[0], "node_type": "proxy", "proxy_mode": "local" if len(names) == 1 else mode}
+    rows = list(nodes.labels.values()) if mode == "local" else [{}]
+    yield Figures("gauge", "rocketmq_proxy_up", "proxy status", [(labels, 1) for labels in rows], node)
 
 
 # Labels
 
 
-def _labelled(names: Sequence[str], counts: Mapping[tuple[str, ...], int]) -> list[Row]:
-    return [(dict(zip(names, values, strict=True)), count) for values, count in counts.items()]
-
-
-def _received(counts: Mapping[tuple[str, str, bool | None], int]) -> list[Row]:
+def _labelled(
+    names: Sequence[str], counts: Mapping[tuple[int, tuple[str, ...]], int], nodes: BrokerNodes
+) -> list[Row]:
     return [
-        (_consumed(topic, group) | ({} if is_retry is None else {"is_retry": _text(is_retry)}), count)
-        for (topic, group, is_retry), count in counts.items()
+        (nodes.labels[index] | dict(zip(names, values, strict=True)), count)
+        for (index, values), count in counts.items()
+        if index in nodes.labels  # otherwise a slave, whose metrics a real cluster has apart
+    ]
+
+
+def _received(
+    counts: Sequence[tuple[Labels, Mapping[tuple[str, str, bool | None], int]]],
+) -> list[Row]:
+    return [
+        (node | _consumed(topic, group) | ({} if is_retry is None else {"is_retry": _text(is_retry)}), count)
+        for node, by_group in counts
+        for (topic, group, is_retry), count in by_group.items()
     ]
 
 
@@ -223,8 +282,8 @@ def _is_retry(one: TopicLag) -> str:
     return _text(one.topic.startswith(RETRY_PREFIX))
 
 
-def _by_topic(counts: Mapping[str, Any]) -> list[tuple[Labels, Any]]:
-    return [({"topic": topic}, count) for topic, count in counts.items()]
+def _by_topic(counts: Sequence[tuple[Labels, Mapping[str, Any]]]) -> list[tuple[Labels, Any]]:
+    return [(node | {"topic": topic}, count) for node, one in counts for topic, count in one.items()]
 
 
 def _text(value: bool) -> str:

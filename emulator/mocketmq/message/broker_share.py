@@ -67,6 +67,15 @@ def broker_names(brokers: int) -> tuple[str, ...]:
     return tuple(f"{BROKER[:-1]}{chr(ord(BROKER[-1]) + index)}" for index in range(brokers))
 
 
+def position_of(topic: str, number: int, brokers: int) -> int:
+    """The position of the broker that has the queue with this number.
+
+    The first broker has the queues of lite topics, whose numbers are negative, and those that are not shared
+    out.
+    """
+    return 0 if brokers == 1 or number < 0 or not is_shared_out(topic) else number % brokers
+
+
 def is_shared_out(topic: str) -> bool:
     """Whether each broker has queues of its own of the topic."""
     return not is_system_topic(topic) or topic == TEMPLATE_TOPIC or expected_queues(topic) > 0

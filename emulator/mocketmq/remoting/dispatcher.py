@@ -11,6 +11,7 @@ from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.errors import InjectedError, QueueNotFoundError, as_emulator_error
 from mocketmq.faults.injector import Unanswered
 from mocketmq.histogram import Histogram
+from mocketmq.message.broker_share import BrokerShare
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect, Lane
@@ -33,8 +34,13 @@ LATENCIES_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 
 
 class Served(NamedTuple):
-    """Requests whose latencies are counted together. ``code`` is the label of the request code."""
+    """Requests whose latencies are counted together.
 
+    ``broker`` is the index of the broker that served them; the first stands for the name servers. ``code`` is
+    the label of the request code.
+    """
+
+    broker: int
     code: str
     answer: int
     is_oneway: bool
@@ -50,7 +56,7 @@ class Dispatcher:
     def __init__(
         self, broker: Broker, settings: Settings, requests: Mapping[int, Request], guard: Guard | None = None
     ) -> None:
-        self.latencies: dict[tuple[str, int, bool, bool], Histogram] = {}
+        self.latencies: dict[tuple[int, str, int, bool, bool], Histogram] = {}
         self._broker = broker
         self._settings = settings
         self._requests = dict(requests)
@@ -63,7 +69,7 @@ class Dispatcher:
     def answered(self) -> Counter[tuple[str, int]]:
         """The number of responses by request code and response code."""
         found: Counter[tuple[str, int]] = Counter()
-        for (code, answer, *_), latency in self.latencies.items():
+        for (_, code, answer, *_), latency in self.latencies.items():
             found[code, answer] += latency.count
         return found
 
@@ -123,7 +129,7 @@ class Dispatcher:
                 is_stored = given.code == ResponseCode.SUCCESS
                 response = given._replace(code=response.code, remark=response.remark) if is_stored else given
         was_held = self.long_poll(command.code) is not None and self._broker.polls.has_held
-        return self.counted(command, response, was_held=was_held)
+        return self.counted(channel.share, command, response, was_held=was_held)
 
     async def _serve_with_faults(
         self, channel: RemotingChannel, command: Command, may_wait: bool
@@ -137,7 +143,7 @@ class Dispatcher:
             return await serve()
         response = await broker.faults.carry_out(injection, request, serve)
         if injection.fault.rule.do == "twice" and not command.is_oneway:
-            channel.send(self.counted(command, response))
+            channel.send(self.counted(channel.share, command, response))
         return response
 
     async def _serve(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
@@ -164,9 +170,11 @@ class Dispatcher:
             header = numbered(header, channel.share, self._broker.registry.topics)
         return RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
 
-    def counted(self, command: Command, response: Response, *, was_held: bool = False) -> Command:
-        """Count a handler's result, and make the response command from it."""
-        served = (self._label(command.code), response.code, command.is_oneway, was_held)
+    def counted(
+        self, share: BrokerShare, command: Command, response: Response, *, was_held: bool = False
+    ) -> Command:
+        """Count a handler's result at the broker with this share, and make the response command from it."""
+        served = (share.position, self._label(command.code), response.code, command.is_oneway, was_held)
         latency = self.latencies.get(served)
         if latency is None:
             latency = self.latencies[served] = Histogram(LATENCIES_MS)

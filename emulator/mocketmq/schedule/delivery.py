@@ -29,7 +29,7 @@ Catch = Callable[[Batch, str, DueMessage, Draft | int, int], int | None]
 """``catch(batch, scheme, message, content, fires_us)`` returns the log offset of a held record, or None."""
 
 
-DeliveryListener = Callable[[str, int | None, int], None]
+DeliveryListener = Callable[[Queue, int | None, int], None]
 """Receives the topic of a message that became visible, its level, if any, and the size of its body."""
 
 
@@ -49,7 +49,7 @@ class Delivery:
         self,
         scheme: str,
         ledger: LedgerWriter,
-        on_delivered: DeliveryListener = lambda _topic, _level, _size: None,
+        on_delivered: DeliveryListener = lambda _queue, _level, _size: None,
         catch: Catch = _catch_nothing,
     ) -> None:
         self._catch = catch
@@ -104,4 +104,4 @@ class Delivery:
     def _count(self, message: DueMessage, size: int, *, is_early: bool) -> None:
         self.delivered += 1
         self.early += is_early
-        self._on_delivered(message.queue.topic, message.level, size)
+        self._on_delivered(message.queue, message.level, size)

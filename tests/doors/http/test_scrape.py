@@ -87,7 +87,7 @@ async def test_a_send_pays_three_calls_for_the_metrics(api: Api) -> None:
     finally:
         sys.setprofile(None)
     assert calls == ["count", "count_stored", "record"]
-    assert broker.registry.statistics.traffic.stored["orders", "normal"].count == 2
+    assert broker.registry.statistics.traffics[0].stored["orders", "normal"].count == 2
 
 
 async def test_a_message_with_a_priority_counts_as_a_normal_one(api: Api) -> None:

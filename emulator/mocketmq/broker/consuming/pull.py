@@ -132,7 +132,7 @@ class Pull:
             size = sum(len(message.body) for message in pulled.messages)
             if load is not None:
                 load.settle(size)
-            self._statistics.traffic.count_received(
+            self._statistics.traffic_of(queue).count_received(
                 queue.topic, group.name, len(pulled.messages), size, is_retry=None
             )
         return pulled

@@ -26,6 +26,7 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveRequest, Selection
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.traffic import Traffic
 from mocketmq.clock import steady_us
 from mocketmq.delay_limits import DelayLimits
 from mocketmq.errors import OverLimitError
@@ -218,15 +219,7 @@ class Receiver:
         self._statistics.given(
             request.topic.name, group.name, [message for message, _ in selection.chosen], took_us
         )
-        for is_retry in (False, True):
-            sizes = [
-                len(message.body)
-                for message, receipt in selection.chosen
-                if _is_retry(receipt, request) is is_retry
-            ]
-            self._statistics.traffic.count_received(
-                request.topic.name, group.name, len(sizes), sum(sizes), is_retry=is_retry
-            )
+        self._count_received(request, selection.chosen)
         for receipt in selection.for_others:
             self._polls.wake(receipt.queue.topic)
         return [
@@ -241,6 +234,19 @@ class Receiver:
             )
             for message, receipt in selection.chosen
         ]
+
+    def _count_received(
+        self, request: ReceiveRequest, chosen: Sequence[tuple[StoredMessage, Receipt]]
+    ) -> None:
+        """Count the messages, at their brokers, and retries apart."""
+        sizes: dict[tuple[Traffic, bool], list[int]] = {}
+        for message, receipt in chosen:
+            key = self._statistics.traffic_of(receipt.queue), _is_retry(receipt, request)
+            sizes.setdefault(key, []).append(len(message.body))
+        for (traffic, is_retry), some in sizes.items():
+            traffic.count_received(
+                request.topic.name, request.group.name, len(some), sum(some), is_retry=is_retry
+            )
 
     # Taking back
 

@@ -125,7 +125,8 @@ class Retries:
     def append(self, batch: Batch, retry: Retry) -> StoredMessage:
         """Store the retry in this transaction."""
         if retry.is_dead:
-            batch.on_commit(partial(self._statistics.traffic.count_dead, retry.origin, retry.group))
+            traffic = self._statistics.traffic_of(retry.queue)
+            batch.on_commit(partial(traffic.count_dead, retry.origin, retry.group))
             return batch.append(retry.queue, retry.draft, "dead")
         return self._levels.park(batch, retry.draft, retry.level, retry.queue, "retried")
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.inspection.group_progress import GroupProgress
+from mocketmq.broker.registry.brokers import ClusterBrokers
 from mocketmq.errors import StoreError
 from mocketmq.event_loop import EventLoopTurns
 from mocketmq.store.messages import store_times
@@ -21,14 +22,16 @@ _Place = tuple[int, int]
 
 
 class TopicLag(NamedTuple):
-    """A group's lag in a topic. ``unread`` messages were never received; ``ready`` ones are with no consumer.
+    """A group's lag in a topic at a broker, by the broker's index.
 
+    ``unread`` messages were never received; ``ready`` ones are with no consumer.
     ``unsettled_us`` is the store time of the oldest message that the group has not settled, ``unread_us``
     that of the oldest one that it has not received; None if there is none, or if it could not be read.
     """
 
     group: str
     topic: str
+    broker: int = 0
     lag: int = 0
     in_flight: int = 0
     postponed: int = 0
@@ -68,20 +71,24 @@ class _Sums:
 class ConsumerLag:
     """Reads the lag of every group in each topic that it has consumed, and in its retry topic."""
 
-    def __init__(self, store: Store, groups: ConsumingGroups, progress: GroupProgress) -> None:
+    def __init__(
+        self, store: Store, groups: ConsumingGroups, progress: GroupProgress, brokers: ClusterBrokers
+    ) -> None:
         self._database = store.database
+        self._brokers = brokers
         self._groups = groups
         self._progress = progress
         self._turns = EventLoopTurns()
 
     async def of_all(self) -> list[TopicLag]:
-        """The lag of all groups, by group and topic."""
-        found: dict[tuple[str, str], _Sums] = {}
+        """The lag of all groups, by group, topic and broker."""
+        found: dict[tuple[str, str, int], _Sums] = {}
         wanted: dict[_Place, None] = {}
         seen = 0
         for group in list(self._groups):
             for one in self._progress.queues_of(group):
-                places = found.setdefault((group.name, one.queue.topic), _Sums()).add_queue(one)
+                key = group.name, one.queue.topic, self._brokers.index_of(one.queue)
+                places = found.setdefault(key, _Sums()).add_queue(one)
                 if len(wanted) < MAX_LOOKUPS:
                     wanted.update(dict.fromkeys(places))
                 seen += 1

@@ -16,7 +16,7 @@ from mocketmq.errors import (
     InvalidArgumentError,
     NoPermissionError,
 )
-from mocketmq.message.broker_share import ALONE, BrokerShare, is_shared_out
+from mocketmq.message.broker_share import ALONE, BrokerShare, position_of
 from mocketmq.store.queue import Queue
 
 ROUTE_LIFETIME_US: Final = 120 * US_PER_S
@@ -211,9 +211,7 @@ class ClusterBrokers:
 
     def index_of(self, queue: Queue) -> int:
         """The index of the broker that has the queue. Lite topics belong to the first."""
-        if len(self._all) == 1 or queue.queue_id < 0 or not is_shared_out(queue.topic):
-            return 0
-        return queue.queue_id % len(self._all)
+        return position_of(queue.topic, queue.queue_id, len(self._all))
 
     def queue_id(self, queue: Queue) -> int:
         """The queue's id at its broker, which is the one that clients see."""

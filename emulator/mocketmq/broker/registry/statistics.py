@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.traffic import Traffic
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
+from mocketmq.message.broker_share import position_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.store.chore import Chore
 from mocketmq.store.queue import Queue
@@ -107,12 +108,21 @@ class DailyTotals(NamedTuple):
 
 
 class Statistics(Chore):
-    """All meters. ``found`` and ``missed`` count queue reads; ``put_times`` counts by :data:`PUT_MS`."""
+    """All meters. ``found`` and ``missed`` count queue reads; ``put_times`` counts by :data:`PUT_MS`.
+
+    ``traffics`` has the traffic of each broker of the cluster; ``only_traffic`` is that of the only broker,
+    otherwise None. All other meters count for the cluster as a whole.
+    """
 
     name = "statistics"
     interval_s = TURN_S
 
-    def __init__(self, ticks: Callable[[], int] = steady_us, wall: Callable[[], int] = wall_us) -> None:
+    def __init__(
+        self,
+        ticks: Callable[[], int] = steady_us,
+        wall: Callable[[], int] = wall_us,
+        brokers: int = 1,
+    ) -> None:
         super().__init__()
         self.ticks = ticks
         self.put, self.got = Meter(), Meter()
@@ -121,7 +131,8 @@ class Statistics(Chore):
         self.groups: dict[tuple[str, str], Meter] = {}  # gets, by topic and group
         self.given_back: dict[tuple[str, str], Meter] = {}
         self.fired = Meter()  # messages of the timed scheme that became visible
-        self.traffic = Traffic()
+        self.traffics = [Traffic() for _ in range(brokers)]
+        self.only_traffic = self.traffics[0] if brokers == 1 else None
         self.daily = DailyTotals()
         self.put_times = [0] * (len(PUT_MS) + 1)
         self.longest_put_us = self.longest_read_us = 0
@@ -146,11 +157,17 @@ class Statistics(Chore):
         self.put_times[bisect_right(PUT_MS, took_us // US_PER_MS)] += total
         self.longest_put_us = max(self.longest_put_us, took_us)
 
-    def delivered(self, topic: str, level: int | None, size: int) -> None:
+    def traffic_of(self, queue: Queue) -> Traffic:
+        """The traffic of the broker that has the queue."""
+        return (
+            self.only_traffic or self.traffics[position_of(queue.topic, queue.queue_id, len(self.traffics))]
+        )
+
+    def delivered(self, queue: Queue, level: int | None, size: int) -> None:
         """Count a delayed message that became visible. ``level`` is None if the timed scheme kept it."""
         if level is None:
             self.fired.count_calls(1, 0)
-        self.traffic.count_delivered(topic, level, size)
+        self.traffic_of(queue).count_delivered(queue.topic, level, size)
 
     def read(self, messages: int, took_us: int) -> None:
         """Count a read of a queue that found this many messages."""
@@ -171,12 +188,14 @@ class Statistics(Chore):
     def forget_topic(self, topic: str) -> None:
         """Drop the meters of a deleted topic."""
         self.topics.pop(topic, None)
-        self.traffic.forget_topic(topic)
+        for traffic in self.traffics:
+            traffic.forget_topic(topic)
         self._forget(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
         """Drop the meters of a deleted group."""
-        self.traffic.forget_group(group)
+        for traffic in self.traffics:
+            traffic.forget_group(group)
         self._forget(lambda key: key[1] == group)
 
     def _forget(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:

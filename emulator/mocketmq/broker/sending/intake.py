@@ -81,7 +81,7 @@ class Intake:
         self._topics = registry.topics
         self._used_topics = registry.used_topics
         self._groups = registry.groups
-        self._traffic = registry.statistics.traffic
+        self._statistics = registry.statistics
         self._levels = levels
         self._schemes = schemes
         self._retry_limit = retry_limit
@@ -209,7 +209,8 @@ class Intake:
     def count(self, accepted: AcceptedMessage) -> None:
         """Count a message that a client sent and that has become durable."""
         queue, level, claim, draft = accepted
-        topic, traffic = queue.topic, self._traffic
+        topic = queue.topic
+        traffic = self._statistics.only_traffic or self._statistics.traffic_of(queue)
         # The message type that upstream's metrics show, up to 5.5.0 (BrokerMetricsManager.getMessageType). A
         # message with a priority is a normal one.
         kind: Kind = "normal"

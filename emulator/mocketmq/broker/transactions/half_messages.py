@@ -107,7 +107,7 @@ class HalfMessages:
         self._clock = store.clock
         self._topics = registry.topics
         self._groups = receipts.groups
-        self._traffic = registry.statistics.traffic
+        self._statistics = registry.statistics
         self._schemes = schemes
         self._intake = intake
         self._receipts = receipts
@@ -185,7 +185,8 @@ class HalfMessages:
         stored, receipt = await self._writer.commit(work)
         pass_point("transactions.prepared")
         self.prepared += 1
-        self._traffic.count_stored(topic_name, "transaction", len(draft.body))
+        traffic = self._statistics.traffic_of(accepted.queue)
+        traffic.count_stored(topic_name, "transaction", len(draft.body))
         return stored, receipt
 
     def _immunity_us(self, message: Message) -> int:
@@ -254,7 +255,7 @@ class HalfMessages:
         if not commit:
             await self._writer.commit(roll_back)
             self.rolled_back += 1
-            self._traffic.rolled_back[half.queue.topic] += 1
+            self._statistics.traffic_of(half.queue).rolled_back[half.queue.topic] += 1
         elif not await self.commit([receipt]):
             raise UndecidableError(_NOT_FOUND)
         pass_point("transactions.decided")
@@ -313,14 +314,14 @@ class HalfMessages:
             first += count
         return found[:limit]
 
-    async def open_by_topic(self) -> Counter[str]:
-        """The number of open half messages by the topic to which they were sent."""
-        found: Counter[str] = Counter()
+    async def open_by_queue(self) -> Counter[Queue]:
+        """The number of open half messages by the queue to which they were sent."""
+        found: Counter[Queue] = Counter()
         numbers = [receipt.log_offset for receipt in self.open()]
         for first in range(0, len(numbers), MAX_AT_ONCE):
             some = numbers[first : first + MAX_AT_ONCE]
             for key, count in await self._database.rows(_BY_QUEUE.format(",".join("?" * len(some))), some):
-                found[self._topics.queue(key).topic] += count
+                found[self._topics.queue(key)] += count
         return found
 
     async def halves(self, receipts: Sequence[Receipt]) -> list[HalfMessage]:
@@ -419,9 +420,10 @@ class HalfMessages:
         now_us = self._clock.now_us()
         for receipt in done:
             half = halves[receipt]
-            self._traffic.count_commit(half.queue.topic, (now_us - half.stored.store_us) // US_PER_S)
+            traffic = self._statistics.traffic_of(half.queue)
+            traffic.count_commit(half.queue.topic, (now_us - half.stored.store_us) // US_PER_S)
             if half.claim is not None:
-                self._traffic.count_timer(half.queue.topic, (half.claim.due_us - now_us) // US_PER_S)
+                traffic.count_timer(half.queue.topic, (half.claim.due_us - now_us) // US_PER_S)
             self._intake.notify_sent(accepted[receipt], appended.get(receipt) or kept[receipt])
         return done
 

@@ -59,7 +59,7 @@ class PoppedHalves:
         self._topics = registry.topics
         self._used_topics = registry.used_topics
         self._groups = receipts.groups
-        self._traffic = registry.statistics.traffic
+        self._statistics = registry.statistics
         self._receipts = receipts
         self._receiver = receiver
         self._half_messages = half_messages
@@ -116,6 +116,7 @@ class PoppedHalves:
     async def rollback(self, topic_name: str, handles: Sequence[str]) -> Settled:
         """Drop the messages permanently. Handles that are invalid for the topic fail."""
         group = await self._group()
+        receipts: list[Receipt] = []
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
@@ -128,14 +129,23 @@ class PoppedHalves:
                     continue
                 self._receipts.settle(batch, receipt, Outcome.ROLLED_BACK)
                 settled.done.append(handle)
+                receipts.append(receipt)
             return settled
 
         settled: Settled = await self._writer.commit(work)
         pass_point("receive.settled")
         self._half_messages.rolled_back += len(settled.done)
-        if settled.done:
-            self._traffic.rolled_back[topic_name] += len(settled.done)
+        await self._count_rolled_back(topic_name, receipts)
         return settled
+
+    async def _count_rolled_back(self, topic_name: str, receipts: Sequence[Receipt]) -> None:
+        """Count them at their brokers, which only the half messages know."""
+        traffic = self._statistics.only_traffic
+        if traffic is None:
+            for half in await self._half_messages.halves(receipts):
+                self._statistics.traffic_of(half.queue).rolled_back[topic_name] += 1
+        elif receipts:
+            traffic.rolled_back[topic_name] += len(receipts)
 
     # Half messages without a decision
 

@@ -267,7 +267,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             self._hub.waiting_bytes += size
             task.add_done_callback(self._has_waited)
         elif long_poll is LongPoll.REFUSED:
-            self._answer(command, self._dispatcher.counted(command, _BUSY), _now_us())
+            self._answer(command, self._dispatcher.counted(self._channel.share, command, _BUSY), _now_us())
             self._end_turn_soon()
         else:
             task = self._task(command, may_wait=False)
@@ -285,7 +285,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def _reply(self, command: Command, response: Response) -> None:
         """Respond to a request on the fast path."""
-        self._answer(command, self._dispatcher.counted(command, response), None)
+        self._answer(command, self._dispatcher.counted(self._channel.share, command, response), None)
         self._running_bytes -= self._on_fast_path.popleft()
         if not self._on_fast_path:
             self._fast_path_idle.set()

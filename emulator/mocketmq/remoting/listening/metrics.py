@@ -7,7 +7,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from mocketmq.histogram import Histogram
 from mocketmq.remoting.dispatcher import Served
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.rocketmq_family import NODE, Figures, family_of
+from mocketmq.rocketmq_family import BrokerNodes, Figures, family_of
 
 _REQUESTS = {str(int(code)): code.name.lower() for code in RequestCode}
 _ANSWERS = {int(code): code.name.lower() for code in ResponseCode}
@@ -15,7 +15,8 @@ _ANSWERS = {int(code): code.name.lower() for code in ResponseCode}
 
 def metric_families(
     answered: Mapping[tuple[str, int], int],
-    latencies: Mapping[tuple[str, int, bool, bool], Histogram],
+    latencies: Mapping[tuple[int, str, int, bool, bool], Histogram],
+    nodes: BrokerNodes,
     *,
     connections: int,
     held_bytes: int,
@@ -23,7 +24,7 @@ def metric_families(
 ) -> Iterator[Metric]:
     """The current metrics; ``answered`` has the number of requests by request code and response.
 
-    The keys of ``latencies`` are the fields of :class:`Served`.
+    The keys of ``latencies`` are the fields of :class:`Served`. RocketMQ's metrics are of brokers that run.
     """
     requests = CounterMetricFamily(
         "mocketmq_remoting_requests", "Requests of RocketMQ clients", labels=["code", "answer"]
@@ -38,8 +39,12 @@ def metric_families(
     yield GaugeMetricFamily(
         "mocketmq_remoting_unread_bytes", "Bytes of responses that clients have not read", unread_bytes
     )
-    rows = [(_labels(Served(*served)), latency.copy()) for served, latency in latencies.items()]
-    node = NODE | {"protocol_type": "remoting"}
+    rows = [
+        (nodes.labels[served[0]] | _labels(Served(*served)), latency.copy())
+        for served, latency in latencies.items()
+        if served[0] in nodes.labels
+    ]
+    node = nodes.common | {"protocol_type": "remoting"}
     yield family_of(Figures("histogram", "rocketmq_rpc_latency_milliseconds", "Rpc latency", rows, node))
 
 

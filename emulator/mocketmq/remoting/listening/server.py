@@ -172,10 +172,12 @@ class RemotingServer:
     def metrics(self) -> Iterator[Any]:
         """Prometheus metrics of the remoting server."""
         from mocketmq.remoting.listening.metrics import metric_families  # noqa: PLC0415 - not needed to start
+        from mocketmq.rocketmq_family import broker_nodes  # noqa: PLC0415 - as above
 
         return metric_families(
             self.dispatcher.answered,
             self.dispatcher.latencies,
+            broker_nodes(self._brokers.names, self._brokers.down),
             connections=self.connections,
             held_bytes=self.held_bytes,
             unread_bytes=self.unread_bytes,
