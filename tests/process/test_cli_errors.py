@@ -34,7 +34,7 @@ send orders x --property a=1 --property DELAY=3 | 1 | --property is 'DELAY=3'; a
 send orders x --property KEYS=3 | 1 | --property is 'KEYS=3'; allowed: only --key
 send orders x --property TIMER_DELAY_MS=1 --level 2 | 1 | allowed: no value, because --level is given
 send orders x --property __STARTDELIVERTIME=abc | 1 | '__STARTDELIVERTIME=abc'; allowed: milliseconds since
-send orders x --queue -1 | 1 | --queue is -1; allowed: a whole number from 0 to 1023
+send orders x --queue -1 | 1 | --queue is -1; allowed: a whole number from 0 to 8191
 send orders x --queue 99 | 1 | --queue is 99; allowed: 0 to 3
 
 receive '' --group g | 1 | TOPIC is ''; allowed: 1 to 127
@@ -55,7 +55,7 @@ wait orders --wait soon | 2 | --wait is 'soon'; allowed: a duration such as
 peek '' | 1 | TOPIC is ''; allowed: 1 to 127
 peek nosuch | 4 | topic[nosuch] not exist
 peek orders --queue 99 | 4 | --queue is 99; allowed: 0 to 3
-peek orders --queue -1 | 1 | --queue is -1; allowed: a whole number from 0 to 1023
+peek orders --queue -1 | 1 | --queue is -1; allowed: a whole number from 0 to 8191
 peek orders --max 0 | 2 | '--max': 0 is not in the range
 find '' | 1 | KEY is ''; allowed: text of 1 to 255 characters
 find 7 --topic 'a b' | 1 | --topic is 'a b'; allowed: 1 to 127

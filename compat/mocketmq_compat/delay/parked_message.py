@@ -4,7 +4,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import key_hash, offset_message_id
-from mocketmq.message.names import MAX_QUEUES, check_topic_name, is_forbidden_topic
+from mocketmq.message.names import MAX_QUEUE_NUMBER, check_topic_name, is_forbidden_topic
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties, tag_hash
 from mocketmq.store.queue import Queue
 from mocketmq_compat.delay.delayed_file import (
@@ -56,8 +56,8 @@ def check_deliverable(file: DelayedFile) -> str:
         raise DamagedFileError("header", str(error)) from None
     if is_forbidden_topic(header.topic):
         raise DamagedFileError("header", f"no message may go to the topic {header.topic}")
-    if header.queue_id not in range(MAX_QUEUES):
-        raise DamagedFileError("header", f"queue_id is {header.queue_id}; allowed: 0 to {MAX_QUEUES - 1}")
+    if not 0 <= header.queue_id <= MAX_QUEUE_NUMBER:
+        raise DamagedFileError("header", f"queue_id is {header.queue_id}; allowed: 0 to {MAX_QUEUE_NUMBER}")
     if not file.body:
         raise DamagedFileError("header", "the body is empty; allowed: at least one byte")
     return properties

@@ -14,7 +14,7 @@ from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.duration import format_duration, parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.message_types import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES
-from mocketmq.message.names import GROUP_NAMES, TOPIC_NAMES
+from mocketmq.message.names import GROUP_NAMES, MAX_QUEUE_NUMBER, TOPIC_NAMES
 
 LARGEST: Final = (1 << 63) - 1
 INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)
@@ -52,7 +52,7 @@ MessageId = Annotated[
         min_length=1, max_length=255, description="Id of a message: its unique key, or its offset message id"
     ),
 ]
-QueueId = Annotated[int, Meta(ge=0, le=1023, description="Number of the queue in its topic")]
+QueueId = Annotated[int, Meta(ge=0, le=MAX_QUEUE_NUMBER, description="Number of the queue in its topic")]
 Offset = Annotated[int, Meta(ge=0, le=LARGEST, description="Offset of the first message to read")]
 InstantMs = Annotated[
     int,

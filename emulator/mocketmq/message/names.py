@@ -40,7 +40,9 @@ UNDECIDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """The topic of half messages abandoned after the last check-back."""
 
 MAX_QUEUES = 1_024
-"""Maximum number of queues of a topic."""
+"""Maximum number of queues of a topic at a broker."""
+MAX_QUEUE_NUMBER = MAX_BROKERS * MAX_QUEUES - 1
+"""Largest number of a queue, of those of all brokers (``broker_share.py``)."""
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
 MAX_GROUP_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)

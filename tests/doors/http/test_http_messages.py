@@ -94,7 +94,7 @@ async def test_binary_bodies_travel_as_base64(api: Api) -> None:
         ({"body": "a", "keys": ["a b"]}, "keys[0]", "text without spaces and control characters"),
         ({"body": "a", "flag": 1 << 31}, "flag", "a whole number from -2147483648 to 2147483647"),
         ({"body": "a", "flag": 1.5}, "flag", "a whole number from -2147483648 to 2147483647"),
-        ({"body": "a", "queue_id": -1}, "queue_id", "a whole number from 0 to 1023"),
+        ({"body": "a", "queue_id": -1}, "queue_id", "a whole number from 0 to 8191"),
         ({"body": "a", "delay_level": "3"}, "delay_level", "a whole number from -2147483648 to 2147483647"),
         (
             {"body": "a", "properties": {"DELAY": "3"}},

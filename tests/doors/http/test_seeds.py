@@ -292,7 +292,7 @@ async def test_the_three_formats_say_the_same(api: Api, text: str, file_format: 
         (
             "topic,body,queue_id\norders,x,0\norders,x,many\n",
             "csv",
-            "orders.csv, line 3, column 10: queue_id is 'many'; allowed: a whole number from 0 to 1023",
+            "orders.csv, line 3, column 10: queue_id is 'many'; allowed: a whole number from 0 to 8191",
         ),
         ("topic,body\norders\n", "csv", "orders.csv, line 2, column 1: the row has 1 cells; allowed: 2"),
         ('topic,body\norders,x"y\n', "csv", 'orders.csv, line 2, column 8: the cell has a " out of place'),
