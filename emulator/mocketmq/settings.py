@@ -95,8 +95,15 @@ class BrokerDeclaration:
     """A declared broker of the cluster. Ports default to those of brokers that are not declared."""
 
     name: str = field(metadata={"rule": rules.BROKER})
+    id: int | None = _setting("", rules.MASTER_ID, "id in routes")
+    slave_id: int | None = _setting(
+        "", rules.SLAVE_ID, "id of the broker's slave in routes, with slaves; by default, 1"
+    )
     port: int | None = _setting("", rules.OWN_PORT, "port for RocketMQ clients")
     vip_port: int | None = _setting("", rules.OWN_PORT, "port of the VIP channel; by default, two below port")
+    slave_port: int | None = _setting(
+        "", rules.OWN_PORT, "port of the broker's slave, with slaves; by default, five above port"
+    )
     grpc_port: int | None = _setting(
         "", rules.OWN_PORT, "port of the broker's endpoint for gRPC, with proxy_mode local"
     )

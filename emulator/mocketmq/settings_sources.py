@@ -112,6 +112,12 @@ def _check_declared_brokers(
             f"{len(brokers)} or no value, as many as [[brokers]] of the file{file.given_by('brokers[0]')}"
         )
         raise SettingError("brokers", given["brokers"], allowed)
+    for index, each in enumerate(brokers):
+        for name in ("slave_id", "slave_port"):
+            value = getattr(each, name)
+            if value is not None and not given.get("slaves"):
+                place = f"brokers[{index}].{name}"
+                raise SettingError(place, value, f"no value without slaves = 1{file.given_by(place)}")
     without = [index for index, each in enumerate(brokers) if each.advertise is None]
     if 0 < len(without) < len(brokers):
         place = f"brokers[{without[0]}].advertise"

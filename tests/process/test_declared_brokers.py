@@ -65,6 +65,23 @@ async def test_declared_brokers_have_their_names_ports_and_addresses(tmp_path: P
                 pass
 
 
+async def test_slaves_have_their_declared_ids_and_ports(tmp_path: Path) -> None:
+    port = quiet_port()
+    config = f'slaves = 1\n[[brokers]]\nname = "one"\nid = 0\nslave_id = 4\nslave_port = {port}\n'
+    config += '[[brokers]]\nname = "two"\n'
+    async with (
+        forked_broker("--config", str(write(tmp_path, config))) as process,
+        Client(process.url) as client,
+    ):
+        doors = (await client.info())["doors"]
+        assert doors["brokers"]["one"]["slave"]["port"] == port
+        async with connected("127.0.0.1", doors["namesrv"]["port"]) as remoting:
+            table = json.loads((await remoting.ok(106)).body)["brokerAddrTable"]
+            ids = {name: sorted(each["brokerAddrs"]) for name, each in table.items()}
+            assert ids == {"one": ["0", "4"], "two": ["0", "1"]}
+            assert table["one"]["brokerAddrs"]["4"] == f"127.0.0.1:{port}"
+
+
 async def test_a_broker_can_be_declared_alone_by_its_name(tmp_path: Path) -> None:
     config = write(tmp_path, '[[brokers]]\nname = "rocketmq-0"\n')
     async with forked_broker("--config", str(config)) as process, Client(process.url) as client:
@@ -97,6 +114,18 @@ ONE, TWO = '[[brokers]]\nname = "one"\n', '[[brokers]]\nname = "two"\n'
             {},
             r"topics\[0\].brokers is 'broker-a'",
         ),
+        (
+            ONE + "id = 1\n",
+            {},
+            r"brokers\[0\].id is 1; allowed: 0, which is the id of every master; slave_id",
+        ),
+        (
+            ONE + "slave_id = 0\n",
+            {},
+            r"brokers\[0\].slave_id is 0; allowed: a whole number from 1 to 2147483647",
+        ),
+        (ONE + "slave_id = 2\n", {}, r"brokers\[0\].slave_id is 2; allowed: no value without slaves = 1"),
+        ("slaves = 1\n" + ONE + "slave_port = 0\n", {}, r"brokers\[0\].slave_port is 0; allowed: a whole"),
         ("".join(f'[[brokers]]\nname = "b{number}"\n' for number in range(9)), {}, "1 to 8 tables"),
     ],
 )

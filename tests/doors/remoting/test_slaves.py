@@ -32,7 +32,7 @@ from tests.doors.remoting.broker_pairs import (
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import RemotingClient, running_remoting
 
-HEARTBEAT, SEND_BACK, END, RESET, CREATE_TOPIC, LIST, CLUSTER = 34, 36, 37, 222, 17, 38, 106
+HEARTBEAT, SEND_BACK, END, RESET, CREATE_TOPIC, LIST, CLUSTER, CONFIG = 34, 36, 37, 222, 17, 38, 106, 26
 
 
 @pytest.fixture
@@ -123,6 +123,19 @@ async def test_messages_are_pulled_from_the_slave_while_its_broker_is_down(pair:
         assert (await slave.call(PULL, pull_at(2))).code == 19
     async with slave_of(pair, A) as other:
         assert await bodies(other) == []
+
+
+async def test_a_slave_has_the_role_the_id_and_the_port_of_its_own(pair: Pair) -> None:
+    registered = pair.broker.registry.brokers.broker_named(B)
+
+    async def told(client: RemotingClient) -> tuple[str, ...]:
+        lines = (await client.ok(CONFIG)).body.decode().splitlines()
+        config = dict(line.split("=", 1) for line in lines)
+        return tuple(config[name] for name in ("brokerName", "brokerId", "brokerRole", "listenPort"))
+
+    assert await told(pair.b) == (B, "0", "ASYNC_MASTER", str(registered.port))
+    async with slave_of(pair) as slave:
+        assert await told(slave) == (B, "1", "SLAVE", str(registered.slave_port))
 
 
 async def test_messages_from_the_slave_have_the_ids_of_the_broker(pair: Pair) -> None:

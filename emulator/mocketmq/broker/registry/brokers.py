@@ -45,7 +45,7 @@ HEALTHY: Final = BrokerCondition()
 class RegisteredBroker:
     """A broker and its condition. ``port`` is 0 without remoting.
 
-    ``slave_port`` is that of its slave, None without one.
+    ``slave_port`` is that of its slave, None without one, and ``slave_id`` the slave's id in routes.
     ``grpc_port`` is None unless the broker has an endpoint of its own for gRPC. ``advertise`` is the
     ``host`` or ``host:port`` that clients are given, or None.
     """
@@ -55,6 +55,7 @@ class RegisteredBroker:
         self.port = 0
         self.vip_port: int | None = None
         self.slave_port: int | None = None
+        self.slave_id = 1
         self.grpc_port: int | None = None
         self.advertise: str | None = None
         self.condition = HEALTHY

@@ -93,7 +93,7 @@ def bind_ports(settings: Settings) -> Ports:
         allowed = "a host without a port, with several brokers or slaves"
         raise SettingError("advertise", settings.advertise, allowed)
     host = settings.host
-    if any(each.port or each.vip_port for each in declared):
+    if any(each.port or each.vip_port or each.slave_port for each in declared):
         brokers = _bind_declared(settings)
     else:
         brokers = _bind_row(
@@ -125,7 +125,8 @@ def _bind_declared(settings: Settings) -> list[BrokerSockets]:
         for index, each in enumerate(settings.declared_brokers):
             implied = settings.broker_port and settings.broker_port + index * BETWEEN_BROKERS
             port = each.port or implied
-            bound.append(_bind_with_slave(settings, port, is_picked=False, vip_port=each.vip_port))
+            own = {"vip_port": each.vip_port, "slave_port": each.slave_port}
+            bound.append(_bind_with_slave(settings, port, is_picked=False, **own))
     except BaseException:
         for one in bound:
             _close(one.sockets)
@@ -181,15 +182,21 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
 
 
 def _bind_with_slave(
-    settings: Settings, fixed: int, *, is_picked: bool, vip_port: int | None = None
+    settings: Settings,
+    fixed: int,
+    *,
+    is_picked: bool,
+    vip_port: int | None = None,
+    slave_port: int | None = None,
 ) -> BrokerSockets:
     """Bind the ports of a broker, and that of its slave if it has one. Raises ListenError."""
     bound = _bind_broker(settings.host, fixed, is_picked=is_picked, vip_port=vip_port)
     if not settings.slaves:
         return bound
-    port = bound.ports.port + SLAVE_OFFSET
+    port = slave_port or bound.ports.port + SLAVE_OFFSET
     try:
-        slave = _bind(settings.host, port, "--broker-port", is_picked=is_picked or not fixed)
+        is_own = slave_port is not None
+        slave = _bind(settings.host, port, "--broker-port", is_picked=not is_own and (is_picked or not fixed))
     except BaseException:
         _close(bound.sockets)
         raise

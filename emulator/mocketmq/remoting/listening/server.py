@@ -98,6 +98,7 @@ class RemotingServer:
         found: dict[int, RegisteredBroker] = {}
         for registered, declared in zip(self._brokers, self._settings.declared_brokers, strict=False):
             registered.advertise = declared.advertise
+            registered.slave_id = declared.slave_id or registered.slave_id
         for registered, (port, vip_port, slave_port) in zip(self._brokers, ports.brokers, strict=True):
             registered.port, registered.vip_port, registered.slave_port = port, vip_port, slave_port
             if slave_port:

@@ -133,13 +133,14 @@ async def remove_old(call: RemotingCall[NoHeader]) -> Response:
 def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
     broker, settings = call.broker, call.settings
     host, _, port = call.channel.advertised.rpartition(":")
+    registered, is_slave = broker.registry.brokers[call.channel.share.position], call.channel.is_slave
     return _sorted(
         brokerClusterName=CLUSTER,
-        brokerName=call.channel.share.name,
-        brokerId=0,
-        brokerRole="ASYNC_MASTER",
+        brokerName=registered.name,
+        brokerId=registered.slave_id if is_slave else 0,
+        brokerRole="SLAVE" if is_slave else "ASYNC_MASTER",
         brokerIP1=host.strip("[]"),
-        listenPort=port,
+        listenPort=registered.slave_port if is_slave else port,
         brokerPermission=6,
         regionId=REGION,
         autoCreateTopicEnable=broker.registry.used_topics.auto_create,
@@ -156,7 +157,7 @@ def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
         transactionCheckMax=settings.transaction_check_max,
         filterServerNums=0,
         longPollingEnable=True,
-        slaveReadEnable=False,
+        slaveReadEnable=is_slave,
         traceOn=True,
         traceTopicEnable=True,
         msgTraceTopicName=TRACE_TOPIC,

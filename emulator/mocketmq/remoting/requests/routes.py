@@ -270,7 +270,7 @@ def _addresses(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[st
         address = with_port(host, (registered.advertise and port) or registered.port)
     if registered.slave_port is None:
         return {"0": address}
-    slave = {"1": with_port(host, registered.slave_port)}
+    slave = {str(registered.slave_id): with_port(host, registered.slave_port)}
     is_listed = call.broker.registry.brokers.is_routed(registered) if view is None else view.lists(registered)
     return {"0": address, **slave} if is_listed else slave
 
