@@ -200,8 +200,12 @@ export interface Mocketmq {
   expectNothingElse(): Promise<void>;
   /** The brokers of the cluster, `broker-a` first. */
   brokers(): Promise<BrokerState[]>;
-  /** End a broker's connections and close its ports. Routes name it for another 120 s of its clock. */
-  crashBroker(name: string): Promise<void>;
+  /**
+   * End a broker's connections and close its ports. Routes name it for another 120 s of its clock. It `loses` what it
+   * stored in the last `200ms` of its clock, `nothing`, or what is `unreplicated`; by default, what its setting
+   * `crash_loses` says. Resolves to how many messages it has lost.
+   */
+  crashBroker(name: string, how?: { loses?: string }): Promise<number>;
   /** Shut a broker down, which takes it out of all routes at once. */
   shutDownBroker(name: string): Promise<void>;
   /** Start a broker again, which delivers what became due while it was down. */

@@ -94,7 +94,9 @@ class Mocketmq {
     return (await this.call('GET', '/v1/brokers')).brokers.map(camel);
   }
 
-  async crashBroker(name) { await this.#change(name, 'crash'); }
+  async crashBroker(name, { loses } = {}) {
+    return (await this.call('POST', path('brokers', name, 'crash'), { loses })).lost;
+  }
 
   async shutDownBroker(name) { await this.#change(name, 'shutdown'); }
 

@@ -38,9 +38,22 @@ func (b *Broker) Brokers() []BrokerState {
 }
 
 // CrashBroker ends a broker's connections and closes its ports. Routes name it for another 120 s of its clock.
-func (b *Broker) CrashBroker(name string) {
+// It returns how many messages the broker has lost: what it stored in the last "200ms" of its clock, "nothing",
+// or what is "unreplicated". Without one of these, the broker's setting crash_loses says it.
+func (b *Broker) CrashBroker(name string, loses ...string) int {
 	b.t.Helper()
-	b.change(name, "crash")
+	if len(loses) > 1 {
+		b.t.Fatalf("CrashBroker takes one text that says what is lost, not %q", loses)
+	}
+	wanted := map[string]string{}
+	if len(loses) == 1 {
+		wanted["loses"] = loses[0]
+	}
+	var crash struct {
+		Lost int `json:"lost"`
+	}
+	b.check(b.call("POST", path("brokers", name, "crash"), wanted, &crash))
+	return crash.Lost
 }
 
 // ShutDownBroker shuts a broker down, which takes it out of all routes at once.

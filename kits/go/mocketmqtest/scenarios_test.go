@@ -41,6 +41,8 @@ type step struct {
 	Answer       map[string]any             `json:"answer"`
 	Side         Side                       `json:"side"`
 	ReadOnly     bool                       `json:"read_only"`
+	Loses        string                     `json:"loses"`
+	Lost         *int                       `json:"lost"`
 	Fails        *struct{ By, With string } `json:"fails"`
 }
 
@@ -175,7 +177,14 @@ func (p *player) step(t testing.TB, mq *Broker, each step) {
 			equal(t, first[name], wanted)
 		}
 	case "crashBroker":
-		mq.CrashBroker(each.Name)
+		var loses []string
+		if each.Loses != "" {
+			loses = append(loses, each.Loses)
+		}
+		lost := mq.CrashBroker(each.Name, loses...)
+		if each.Lost != nil {
+			equal(t, lost, *each.Lost)
+		}
 	case "shutDownBroker":
 		mq.ShutDownBroker(each.Name)
 	case "startBroker":

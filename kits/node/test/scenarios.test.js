@@ -49,7 +49,10 @@ const words = {
     assert.equal(found.length, step.count);
     for (const [name, value] of Object.entries(camel(step.first))) assert.deepEqual(found[0][name], value);
   },
-  crashBroker: step => mq.crashBroker(step.name),
+  async crashBroker({ name, loses, lost }) {
+    const found = await mq.crashBroker(name, { loses });
+    assert.equal(found, lost ?? found);
+  },
   shutDownBroker: step => mq.shutDownBroker(step.name),
   startBroker: step => mq.startBroker(step.name),
   wipeBroker: step => mq.wipeBroker(step.name),

@@ -95,7 +95,11 @@ final class Scenario {
                 assertEquals(step.get("count"), brokers.size());
                 map(step, "first").forEach((field, value) -> assertEquals(whole(value), brokers.get(0).get(field)));
             }
-            case "crashBroker" -> mq.crashBroker(name);
+            case "crashBroker" -> {
+                String loses = (String) step.get("loses");
+                int lost = loses == null ? mq.crashBroker(name) : mq.crashBroker(name, loses);
+                assertEquals(step.getOrDefault("lost", lost), lost);
+            }
             case "shutDownBroker" -> mq.shutDownBroker(name);
             case "startBroker" -> mq.startBroker(name);
             case "wipeBroker" -> mq.wipeBroker(name);

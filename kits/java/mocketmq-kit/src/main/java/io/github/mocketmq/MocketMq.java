@@ -291,9 +291,26 @@ public final class MocketMq implements AutoCloseable {
      * Ends a broker's connections and closes its ports. Routes name it for another 120 s of its clock.
      *
      * @param name such as {@code broker-b}
+     * @return how many messages the broker has lost: none, unless its setting {@code crash_loses} says otherwise
      */
-    public void crashBroker(String name) {
-        changeBroker(name, "crash");
+    public int crashBroker(String name) {
+        return crash(name, Map.of());
+    }
+
+    /**
+     * Crashes a broker like {@link #crashBroker(String)}, and says what it loses.
+     *
+     * @param name such as {@code broker-b}
+     * @param loses {@code "200ms"}: what it stored in this last time of its clock; {@code "nothing"}; or
+     *     {@code "unreplicated"}: what its slave does not have yet
+     * @return how many messages the broker has lost
+     */
+    public int crashBroker(String name, String loses) {
+        return crash(name, Map.of("loses", loses));
+    }
+
+    private int crash(String name, Map<String, Object> how) {
+        return ((Number) api.post(JsonApi.path("brokers", name, "crash"), how).get("lost")).intValue();
     }
 
     /**
