@@ -36,6 +36,7 @@ VARIANTS = (
     (),
     ("settings.clock=manual", "token.secretName=api", "imagePullSecrets[0].name=registry"),
     ("persistence.enabled=true", "persistence.storageClass=fast", "service.type=NodePort"),
+    ("settings.name_servers=2",),
     ("nodeSelector.disk=ssd", "tolerations[0].operator=Exists", "podAnnotations.team=shop"),
 )
 """Values that render every part of the templates."""
@@ -137,6 +138,16 @@ def test_values_reach_the_broker(rendered: Render) -> None:
     assert {"name": "data", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}} in pod[
         "volumes"
     ]
+
+
+@pytest.mark.by_hand
+def test_each_name_server_has_a_port(rendered: Render) -> None:
+    deployment, service = rendered("settings.name_servers=3")
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    expected = {"namesrv": 9876, "namesrv-2": 9886, "namesrv-3": 9896}
+    assert {name: port for name, port in ports.items() if name.startswith("namesrv")} == expected
+    assert ports == {port["targetPort"]: port["port"] for port in service["spec"]["ports"]}
 
 
 @pytest.mark.by_hand
