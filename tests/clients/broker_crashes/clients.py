@@ -1,5 +1,6 @@
 """The clients, with the settings that are tried, and how each sends to the queue of a key."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.clients.faults.applications import (
 )
 from tests.clients.java.building import build, java_command
 from tests.clients.remoting.driver import Driver, running_driver
+from tests.clients.rust import building as rust_building
 from tests.support.process import BrokerProcess
 
 Settings = Mapping[str, Any]
@@ -47,6 +49,16 @@ async def _ons(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> App
     }
     command = (*java_command("ons-java", home), "ons.OnsDriver")
     return Driven(await stack.enter_async_context(running_driver(command, home, **options)))
+
+
+def _build_rust() -> None:
+    rust_building.build("driver")
+
+
+async def _rust(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+    options = {"name_server": "{}:{}".format(*process.name_server), "send_timeout_ms": SEND_TIMEOUT_MS}
+    program = await asyncio.to_thread(rust_building.build, "driver")
+    return Driven(await stack.enter_async_context(running_driver((str(program),), home, **options)))
 
 
 class Client(NamedTuple):
@@ -130,6 +142,12 @@ CLIENTS: Final[Mapping[str, Client]] = {
         keyed=_by_sharding_key("send"),
         consumes_in_order=False,
         has_transactions=False,
+    ),
+    "rust": Client(
+        Tried("remoting", "Rust `rocketmq-client-rust`", _build_rust, _rust),
+        {DEFAULTS: {}},
+        {DEFAULTS: {}},
+        keyed=_by_sharding_key("send_orderly"),
     ),
     "java-5.0-grpc": _grpc("java-5.0-grpc", "Java `rocketmq-client-java`", "GrpcDriver.java"),
     "java-5.2-grpc": _grpc("java-5.2-grpc", "Java `rocketmq-client-java`", "GrpcDriver.java"),

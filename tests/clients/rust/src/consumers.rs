@@ -10,7 +10,7 @@ use rocketmq_protocol::protocol::heartbeat::message_model::MessageModel;
 use serde_json::{Value, json};
 
 use crate::messages::shown;
-use crate::{Command, Driver, Failure, tell};
+use crate::{Command, Driver, Failure, hold, tell};
 
 pub enum Consumer {
     Push(DefaultMQPushConsumer),
@@ -43,10 +43,15 @@ impl Driver {
             }
         }
         let failures = command.failures;
+        let holding = command.holding;
         let member = name.clone();
         let received = move |messages: &[&MessageExt]| {
             for message in messages {
-                tell(&json!({"member": member, "message": shown(message)}));
+                let shown = shown(message);
+                tell(&json!({"member": member, "message": shown}));
+                if let Some(body) = holding.as_deref().filter(|body| shown["body"] == **body) {
+                    hold::wait(body);
+                }
             }
             messages.iter().all(|message| message.reconsume_times() >= failures)
         };

@@ -2,6 +2,7 @@
 //! stdout. Its argument are the options, as JSON.
 
 mod consumers;
+mod hold;
 mod messages;
 mod transactions;
 
@@ -25,15 +26,15 @@ use tokio::sync::{Mutex, oneshot};
 use crate::consumers::Consumer;
 use crate::messages::{Outgoing, sent};
 
-/// Its own is short for a busy machine.
-pub const SEND_TIMEOUT_MS: u32 = 60_000;
-
 /// What a call failed with; the test judges it.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Deserialize)]
 pub struct Options {
     name_server: String,
+    /// The client's own is short for a busy machine.
+    #[serde(default = "patient")]
+    send_timeout_ms: u32,
     #[serde(default)]
     namespace: Option<String>,
     #[serde(default)]
@@ -56,6 +57,9 @@ pub struct Command {
     tags: Option<String>,
     #[serde(default)]
     sql: Option<String>,
+    /// The body of a message to work on until it is released.
+    #[serde(default)]
+    holding: Option<String>,
     #[serde(default)]
     failures: i32,
     #[serde(default)]
@@ -82,6 +86,10 @@ pub struct Driver {
     deciding: Mutex<HashMap<String, TransactionMQProducer>>,
 }
 
+fn patient() -> u32 {
+    60_000
+}
+
 fn main() -> Result<(), Failure> {
     let options: Options = serde_json::from_str(&std::env::args().nth(1).ok_or("no options")?)?;
     let owner = RuntimeOwner::new()?;
@@ -98,7 +106,7 @@ fn main() -> Result<(), Failure> {
 async fn serve(options: Options, runtime: Arc<ClientRuntime>) -> Result<(), Failure> {
     let mut producer = DefaultMQProducer::builder(runtime.clone())
         .client_config(options.config("GID_rust"))
-        .send_msg_timeout(SEND_TIMEOUT_MS)
+        .send_msg_timeout(options.send_timeout_ms)
         .producer_group("GID_rust");
     if let Some(hook) = options.hook() {
         producer = producer.rpc_hook(hook);
@@ -155,6 +163,10 @@ impl Driver {
                 let message_id = self.producer.recall_message(command.message.topic, command.recall_handle).await?;
                 Ok(json!(message_id))
             }
+            "release" => {
+                hold::release(command.message.body);
+                Ok(Value::Null)
+            }
             "send_in_transaction" => self.send_in_transaction(command).await,
             "consume" => self.consume(command).await,
             "poll" => self.poll(command).await,
@@ -184,6 +196,7 @@ impl Options {
         let mut config = ClientConfig::new();
         config.set_namesrv_addr(self.name_server.as_str().into());
         config.set_instance_name(instance.into());
+        config.set_heartbeat_broker_interval(10_000); // the shortest, after which a broker that is back knows the client
         if let Some(namespace) = &self.namespace {
             config.set_namespace(namespace.as_str().into());
         }

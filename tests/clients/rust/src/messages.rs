@@ -16,7 +16,7 @@ pub struct Outgoing {
     #[serde(default)]
     pub topic: String,
     #[serde(default)]
-    body: String,
+    pub body: String,
     #[serde(default)]
     tag: Option<String>,
     #[serde(default)]

@@ -8,7 +8,7 @@ use rocketmq_model::common::message::message_ext::MessageExt;
 use serde_json::{Value, json};
 
 use crate::messages::{sent, shown};
-use crate::{Command, Driver, Failure, SEND_TIMEOUT_MS, tell};
+use crate::{Command, Driver, Failure, hold, tell};
 
 struct Decisions {
     group: String,
@@ -20,6 +20,10 @@ impl TransactionListener for Decisions {
         message: &dyn MessageTrait,
         _: Option<&(dyn Any + Send + Sync)>,
     ) -> LocalTransactionState {
+        if let Some(body) = message.property(&"held".into()) {
+            tell(&json!({"member": self.group, "message": {"body": body.to_string()}}));
+            hold::wait(&body);
+        }
         decided(message.property(&"decision".into()).map(|text| text.to_string()))
     }
 
@@ -36,7 +40,7 @@ impl Driver {
             let mut producer = TransactionMQProducer::builder(self.runtime.clone())
                 .client_config(self.options.config(&command.group))
                 .producer_group(command.group.as_str())
-                .send_msg_timeout(SEND_TIMEOUT_MS)
+                .send_msg_timeout(self.options.send_timeout_ms)
                 .transaction_listener(Decisions { group: command.group.clone() })
                 .build();
             producer.start().await?;
