@@ -145,13 +145,27 @@ async def test_messages_from_the_slave_have_the_ids_of_the_broker(pair: Pair) ->
     assert int(sent["msgId"][8:16], 16) == pair.port_of_b == int(record.store_host.rpartition(":")[2])
 
 
-async def test_a_slave_sends_consumers_back_to_the_broker_that_runs(pair: Pair) -> None:
+async def test_a_pull_waits_at_the_slave_while_its_broker_runs(pair: Pair) -> None:
     await send(pair.b, "one")
     async with slave_of(pair) as slave:
         found = await slave.ok(PULL, pull_at(0))
-        assert found.ext["suggestWhichBrokerId"] == "0"
-        nothing = await slave.call(PULL, pull_at(1, flags=2, wait_ms=20_000))
-        assert (nothing.code, nothing.ext["suggestWhichBrokerId"]) == (20, "0")
+        assert found.ext["suggestWhichBrokerId"] == "0"  # sends the consumer to the broker
+        waiting = slave.ask(PULL, pull_at(1, flags=2, wait_ms=20_000))
+        await slave.ok(MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})
+        await send(pair.b, "two")
+        [record] = decode_records((await waiting).body)
+        assert record.body == b"two"
+        assert (await slave.call(PULL, pull_at(2))).code == 19
+
+
+async def test_a_slave_corrects_no_offset(pair: Pair) -> None:
+    await send(pair.b, "one")
+    async with slave_of(pair) as slave:
+        for offset in (5, -1):
+            wrong = await slave.call(PULL, pull_at(offset))
+            assert (wrong.code, wrong.ext["nextBeginOffset"]) == (20, str(offset))
+        moved = await pair.b.call(PULL, pull_at(-1))
+        assert (moved.code, moved.ext["nextBeginOffset"]) == (21, "0")
 
 
 async def test_the_group_says_which_broker_to_pull_from(pair: Pair) -> None:
@@ -159,11 +173,9 @@ async def test_the_group_says_which_broker_to_pull_from(pair: Pair) -> None:
     config = {"groupName": GROUP, "brokerId": 1}
     for client in (pair.a, pair.b):
         await client.ok(200, body=json.dumps(config).encode())
-    assert (await pair.b.ok(PULL, pull_at(0))).ext["suggestWhichBrokerId"] == "1"
     async with slave_of(pair) as slave:
-        assert (await slave.ok(PULL, pull_at(0))).ext["suggestWhichBrokerId"] == "0"
-        await pair.broker.broker_lives.crash(B)
-        assert (await slave.ok(PULL, pull_at(0))).ext["suggestWhichBrokerId"] == "1"
+        for client in (pair.b, slave):
+            assert (await client.ok(PULL, pull_at(0))).ext["suggestWhichBrokerId"] == "1"
 
 
 async def test_a_slave_keeps_its_connections_when_its_broker_goes(pair: Pair) -> None:
@@ -179,8 +191,8 @@ REFUSED: list[tuple[int, dict[str, str], int, str]] = [
     (
         SEND_BACK,
         {"offset": "0", "group": GROUP, "delayLevel": "1", "originMsgId": "", "originTopic": TOPIC},
-        1,
-        "no master available along with 127.0.0.1",
+        2,
+        "[REJECTREQUEST]system busy, start flow control for a while",
     ),
     (
         RESET,
@@ -219,10 +231,13 @@ async def test_a_slave_takes_nothing(
     assert pair.broker.registry.topics.find_topic("new") is None
 
 
-async def test_slaves_of_4x_refuse_sends_in_their_own_words() -> None:
+async def test_slaves_of_4x_refuse_messages_in_their_own_words() -> None:
     async with running_pair(slaves=1, server_version=409) as pair, slave_of(pair) as slave:
         refused = await slave.call(SEND, message_to(0), b"new")
         assert (refused.code, (refused.remark or "")[:25]) == (14, "service not available now")
+        _, (code, ext, *_), *_ = REFUSED
+        refused = await slave.call(code, ext)
+        assert (refused.code, refused.remark) == (1, "SERVICE_NOT_AVAILABLE")
 
 
 async def test_a_slave_locks_no_queue(pair: Pair) -> None:
@@ -315,7 +330,7 @@ async def test_a_slave_stays_behind_until_its_broker_is_back(pair: Pair) -> None
         at_end = await slave.call(PULL, pull_at(1, flags=2, wait_ms=20_000))
         assert at_end.code == 19
         ahead = await slave.call(PULL, pull_at(2))
-        assert (ahead.code, ahead.ext["nextBeginOffset"]) == (21, "2")
+        assert (ahead.code, ahead.ext["nextBeginOffset"]) == (20, "2")
         async with pair.back() as b:
             assert await bodies(b) == await bodies(slave) == ["one", "two"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from mocketmq.hosts import split_address
+from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
 from mocketmq.remoting.requests import offsets, pulling
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
@@ -82,17 +82,22 @@ def _served(request: Request) -> Handler | None:
 
 
 async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
-    """Answer a pull. While its broker runs, the slave sends the consumer back there, and never waits."""
+    """Answer a pull like the broker, but commit no offset, and correct none.
+
+    A slave that is behind does not let pulls wait: nothing wakes them when it gets messages.
+    """
     registered = call.broker.registry.brokers[call.channel.share.position]
-    is_down, until_us = registered.state != "running", call.broker.replication.replicated_us(registered)
-    cleared = pulling.COMMIT_OFFSET if is_down else pulling.COMMIT_OFFSET | pulling.SUSPEND
+    until_us = call.broker.replication.replicated_us(registered)
+    is_behind = registered.state == "running" and until_us is not None
+    cleared = pulling.COMMIT_OFFSET | pulling.SUSPEND if is_behind else pulling.COMMIT_OFFSET
     header = call.header._replace(sys_flag=call.header.sys_flag & ~cleared)
     response = await pulling.pull_until(call._replace(header=header), until_us)
-    if is_down:
-        return response
-    is_found = response.code == ResponseCode.SUCCESS
-    code = response.code if is_found else ResponseCode.PULL_RETRY_IMMEDIATELY
-    return response._replace(ext={**response.ext, "suggestWhichBrokerId": "0"}, code=code)
+    if response.code == ResponseCode.PULL_OFFSET_MOVED and response.remark != PullStatus.OFFSET_RESET.value:
+        ext = {**response.ext, "nextBeginOffset": str(header.queue_offset)}
+        return response._replace(ext=ext, code=ResponseCode.PULL_RETRY_IMMEDIATELY)
+    if is_behind and response.code != ResponseCode.SUCCESS:
+        return response._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY)
+    return response
 
 
 async def _max_offset(call: RemotingCall[offsets.QueueHeader]) -> Response:
@@ -126,10 +131,7 @@ async def _lock_none(_call: RemotingCall[NoHeader]) -> Response:
 
 
 async def _refuse_send(call: RemotingCall[Any]) -> Response:
-    if call.settings.server_version >= V5_0_0:
-        raise RemotingError(
-            ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"
-        )
+    _reject(call)
     raise RemotingError(
         ResponseCode.SERVICE_NOT_AVAILABLE,
         "service not available now. It may be caused by one of the following reasons: the broker's disk is"
@@ -138,8 +140,16 @@ async def _refuse_send(call: RemotingCall[Any]) -> Response:
 
 
 async def _refuse_send_back(call: RemotingCall[Any]) -> Response:
-    host, _ = split_address(call.channel.advertised, 0)
-    raise RemotingError(ResponseCode.SYSTEM_ERROR, f"no master available along with {host}")
+    _reject(call)
+    raise RemotingError(ResponseCode.SYSTEM_ERROR, "SERVICE_NOT_AVAILABLE")
+
+
+def _reject(call: RemotingCall[Any]) -> None:
+    """Refuse a message like 5.x, which does so before it reads the request."""
+    if call.settings.server_version >= V5_0_0:
+        raise RemotingError(
+            ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"
+        )
 
 
 async def _refuse_decision(_call: RemotingCall[Any]) -> Response:
