@@ -232,6 +232,7 @@ async def test_record_kinds_are_found_in_earlier_stores(tmp_path: Path) -> None:
     }
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.executescript(
+            "ALTER TABLE runs DROP COLUMN brokers;"
             "DROP TABLE users; ALTER TABLE queues DROP COLUMN lite_topic;"
             "DROP INDEX messages_retried; ALTER TABLE messages DROP COLUMN kind;"
             " ALTER TABLE receipts DROP COLUMN attempts;"
