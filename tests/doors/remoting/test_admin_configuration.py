@@ -133,7 +133,7 @@ async def test_key_value_configurations(tmp_path: Path) -> None:
         await client.ok(DELETE_KV, sky)
         assert (await client.call(GET_KV, sky)).code == 22
         await client.ok(DELETE_KV, {"namespace": "colours", "key": "grass"})
-        assert (await client.call(LIST_KV, {"namespace": "colours"})).code == 22
+        assert json.loads((await client.ok(LIST_KV, {"namespace": "colours"})).body) == {"table": {}}
         assert (await client.call(PUT_KV, sky)).remark == "the custom field <value> is null"
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert (await remoting.client.call(LIST_KV, {"namespace": "colours"})).code == 22

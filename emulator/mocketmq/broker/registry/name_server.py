@@ -36,9 +36,13 @@ class NameServer:
         for namespace, key, value in await self._database.rows("SELECT * FROM kv_configs"):
             self._configs.setdefault(namespace, {})[key] = value
 
-    def namespace(self, name: str) -> Mapping[str, str]:
-        """All values of a namespace, by key."""
-        return self._configs.get(name, {})
+    def namespace(self, name: str) -> Mapping[str, str] | None:
+        """All values of a namespace, by key. None if it had none since the start of the process."""
+        return self._configs.get(name)
+
+    def value(self, namespace: str, key: str) -> str | None:
+        """The value of a key, or None."""
+        return self._configs.get(namespace, {}).get(key)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
 
@@ -54,10 +58,7 @@ class NameServer:
     async def delete(self, namespace: str, key: str) -> None:
 
         def apply() -> None:
-            values = self._configs.get(namespace, {})
-            values.pop(key, None)
-            if not values:
-                self._configs.pop(namespace, None)
+            self._configs.get(namespace, {}).pop(key, None)  # upstream, too, keeps an empty namespace
 
         def work(batch: Batch) -> None:
             batch.execute(_DELETE, (namespace, key))
@@ -75,4 +76,4 @@ class NameServer:
 
     def order(self, topic: str) -> str | None:
         """The topic's order configuration as shown in routes, or None."""
-        return self.namespace(ORDERS).get(topic) if self.shows_orders else None
+        return self.value(ORDERS, topic) if self.shows_orders else None

@@ -39,7 +39,7 @@ async def put(call: RemotingCall[PutConfigHeader]) -> Response:
 async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """Return a value. Raises RemotingError if the key does not exist."""
     namespace, key = call.header
-    value = call.broker.registry.name_server.namespace(namespace).get(key)
+    value = call.broker.registry.name_server.value(namespace, key)
     if value is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}"
@@ -54,9 +54,9 @@ async def delete(call: RemotingCall[ConfigKeyHeader]) -> Response:
 
 
 async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
-    """List the values of a namespace. Raises RemotingError if there are none."""
+    """List the values of a namespace. Raises RemotingError if it never had any."""
     values = call.broker.registry.name_server.namespace(call.header.namespace)
-    if not values:
+    if values is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {call.header.namespace}"
         )
