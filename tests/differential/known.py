@@ -156,6 +156,8 @@ def _retry_route(difference: Difference) -> bool:
         return (difference.codes[1] == 17 or is_smaller) and difference.op.name == "pull"
     if difference.ours is None and "offsetTable" in difference.path:
         return "%RETRY%" in difference.path[-1]
+    if difference.path[-1] in ("readQueueNums", "writeQueueNums"):  # here a client's send has created it
+        return difference.path[-2].startswith("%RETRY%") and difference.theirs == 1
     is_listed_once = None in (difference.theirs, difference.ours) and difference.op.name == "table"
     return is_listed_once and (difference.path[-1].startswith("%RETRY%") or difference.path[-1] == "none~")
 

@@ -75,3 +75,13 @@ def test_only_a_repeated_attempt_may_bring_attempts_of_other_messages() -> None:
         theirs, ours = ({"code": 0, "records": [{"times": times, "repeats": repeats}]} for times in (1, 0))
         [found] = differences(Op("pop", {"group": "Ordered~"}), theirs, ours)
         assert known.explains(found) is is_listed
+
+
+def test_a_retry_topic_that_a_send_created_may_have_more_queues_but_no_other_topic() -> None:
+    known = Known(RULES, V4)
+    for topic, is_listed in (("%RETRY%G1~", True), ("T1~", False)):
+        theirs, ours = (
+            {"code": 0, "body": {"topicConfigTable": {topic: {"readQueueNums": queues}}}} for queues in (1, 4)
+        )
+        [found] = differences(Op("table", {}), theirs, ours)
+        assert known.explains(found) is is_listed
