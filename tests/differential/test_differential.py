@@ -23,55 +23,66 @@ SHOWN = 10
 
 @pytest.mark.differential
 @pytest.mark.asyncio(loop_scope="session")
-async def test_two_brokers_answer_alike(duels: Sequence[Duel], pytestconfig: pytest.Config) -> None:
-    await _play(duels, sequence, pytestconfig, pytestconfig.getoption("--sequences"), AT_ONCE)
+async def test_two_brokers_answer_alike(duels: Sequence[Duel], request: pytest.FixtureRequest) -> None:
+    await _play(duels, sequence, request, 1, AT_ONCE)
 
 
 @pytest.mark.differential
 @pytest.mark.asyncio(loop_scope="session")
-async def test_two_brokers_pop_alike(pop_duels: Sequence[Duel], pytestconfig: pytest.Config) -> None:
-    count = -(-pytestconfig.getoption("--sequences") // SHARE_OF_POPS)
-    await _play(pop_duels, pop_sequence, pytestconfig, count, POPS_AT_ONCE)
+async def test_two_brokers_pop_alike(pop_duels: Sequence[Duel], request: pytest.FixtureRequest) -> None:
+    await _play(pop_duels, pop_sequence, request, SHARE_OF_POPS, POPS_AT_ONCE)
 
 
 @pytest.mark.differential
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_proxy_and_a_broker_answer_grpc_alike(
-    grpc_duels: Sequence[Duel], pytestconfig: pytest.Config
+    grpc_duels: Sequence[Duel], request: pytest.FixtureRequest
 ) -> None:
-    count = -(-pytestconfig.getoption("--sequences") // SHARE_OF_GRPC)
-    await _play(grpc_duels, grpc_sequence, pytestconfig, count, POPS_AT_ONCE)
+    await _play(grpc_duels, grpc_sequence, request, SHARE_OF_GRPC, POPS_AT_ONCE)
 
 
 async def _play(
     duels: Sequence[Duel],
     made: Callable[[int, int], list[Op]],
-    config: pytest.Config,
-    count: int,
+    request: pytest.FixtureRequest,
+    share: int,
     at_once: int,
 ) -> None:
     """Play each sequence on one of the duels, if the options leave any."""
     if not duels:
         pytest.skip("not for this version")
-    seed, first = config.getoption("--seed"), config.getoption("--first")
+    option = request.config.getoption
+    seed, first, count = option("--seed"), option("--first"), -(-option("--sequences") // share)
     numbers = iter(range(first, first + count))
     found: dict[tuple[str, ...], tuple[int, Duel, Difference]] = {}
+
+    def repeating(number: int, duel: Duel) -> str:
+        """Return the command that plays only this sequence."""
+        options = f"--seed {seed} --first {number} --sequences 1 --rocketmq {duel.version}"
+        return f'make differential ARGS="{options} -k {request.node.name}"'
 
     async def play() -> None:
         for number in numbers:
             duel = duels[number % len(duels)]
-            for difference in await duel.play(made(seed, number)):
+            try:
+                parted = await duel.play(made(seed, number))
+            except Exception as error:
+                error.add_note(f"repeat it by {repeating(number, duel)}")
+                raise
+            for difference in parted:
                 found.setdefault((duel.version, *difference.kind), (number, duel, difference))
 
     await asyncio.gather(*(play() for _ in range(at_once)))
     if not found:
         return
+    shown = list(found.values())[:SHOWN]
     said = [f"{len(found)} kinds of differences that are not listed (--seed {seed}):"]
     said += [
         f"in sequence {number}, from RocketMQ {duel.version}: {difference}"
-        for number, duel, difference in list(found.values())[:SHOWN]
+        for number, duel, difference in shown
     ]
-    number, duel, difference = next(iter(found.values()))
+    said += dict.fromkeys(f"repeat it by {repeating(number, duel)}" for number, duel, _ in shown)
+    number, duel, difference = shown[0]
     fewer = await duel.shrink(made(seed, number), difference)
     said += [f"the first needs, of sequence {number}:", *map(str, fewer)]
     pytest.fail("\n".join(said), pytrace=False)
