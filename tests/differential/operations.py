@@ -29,6 +29,8 @@ ENDING = (8, 12)
 """Transaction results that RocketMQ answers, which are commits and rollbacks."""
 UNANSWERED_S = 2.0
 """Maximum wait in real seconds for an answer to any other transaction result."""
+OUTSIDE = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_ONE", "OFFSET_OVERFLOW_BADLY")
+"""Remarks of pulls that begin where the queue has no message."""
 
 
 class Side(Player):
@@ -199,7 +201,7 @@ class Side(Player):
             seen["ext"][name] = str(int(seen["ext"][name]) - behind)
         for record in seen["records"]:
             record["queueOffset"] -= behind
-        if behind and seen["ext"].get("maxOffset") == "0" and seen["remark"] == "OFFSET_OVERFLOW_BADLY":
+        if behind and seen["ext"].get("maxOffset") == "0" and seen["remark"] in OUTSIDE:
             seen["remark"] = "NO_MESSAGE_IN_QUEUE"  # of the queue that begins at offset 0
         return seen
 
