@@ -1,15 +1,15 @@
 """Clients and tools that no test tries, and why."""
 
 UNTRIED = {
-    "C# 5.x: `RocketMQ.Client`": (
+    "C# `RocketMQ.Client` 5.2.1": (
         "only NuGet has the package, which CI cannot reach. Debian has no .NET SDK: its Mono lacks the .NET 5"
         " that the client needs, and PyPI has only a runtime of .NET Core 3.1"
     ),
-    "C++ 5.x": (
+    "C++ 5.1.1": (
         "no registry has a built one: its releases are sources for Bazel. Python's `rocketmq` 0.4.4 is the"
         " C++ client of 4.x"
     ),
-    "PHP 5.x: `rocketmq/rocketmq-php-sdk`": (
+    "PHP `rocketmq/rocketmq-php-sdk`, of August 2026": (
         "only Packagist has packages that it needs, such as `grpc/grpc`, and CI cannot reach it. Debian has"
         " PHP and Composer, but not the extension `grpc`"
     ),
