@@ -11,13 +11,14 @@ from tests.differential.op import Op
 from tests.differential.pop_known import POP_RULES
 from tests.differential.pop_sequences import pop_sequence
 from tests.differential.sequences import sequence
+from tests.differential.users_known import USER_RULES
 from tests.upstream.jars import V4, V5, V5_5
 
 
 def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
-    ids = {rule.id for rule in (*RULES, *NEWER_RULES, *POP_RULES, *GRPC_RULES)}
+    ids = {rule.id for rule in (*RULES, *NEWER_RULES, *POP_RULES, *GRPC_RULES, *USER_RULES)}
     assert Counter(ids_on_page()) == Counter(ids)
-    for rules in (RULES, NEWER_RULES, POP_RULES, GRPC_RULES):
+    for rules in (RULES, NEWER_RULES, POP_RULES, GRPC_RULES, USER_RULES):
         assert len({rule.id for rule in rules}) == len(rules)
 
 

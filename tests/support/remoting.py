@@ -155,11 +155,12 @@ class RemotingClient:
 
 @asynccontextmanager
 async def connected(
-    host: str, port: int, account: Credentials | None = None
+    host: str, port: int, account: Credentials | None = None, *, source: str | None = None
 ) -> AsyncIterator[RemotingClient]:
-    """Connect a client to this address."""
+    """Connect a client to this address; with ``source``, from this address of the machine."""
+    own = None if source is None else (source, 0)
     async with asyncio.timeout(PATIENCE_S):
-        client = RemotingClient(*await asyncio.open_connection(host, port), account)
+        client = RemotingClient(*await asyncio.open_connection(host, port, local_addr=own), account)
     try:
         yield client
     finally:

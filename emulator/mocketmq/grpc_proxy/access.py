@@ -9,6 +9,7 @@ the header ``x-mq-date-time`` and the secret. The date is not compared to a cloc
 local time.
 """
 
+import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.access.needs import Action, Need, to_consume, to_look_up, to_produce
+from mocketmq.errors import AuthError
 
 
 def needs(rpc: str, request: Any) -> Iterable[Need]:
@@ -56,6 +58,13 @@ def _consumes(request: Any) -> Iterator[Need]:
     return to_consume(request.topic.name, request.group.name)
 
 
+def _hides(request: Any) -> Iterator[Need]:
+    """Changing an invisible duration needs no more of a user than the group."""
+    of_group, *of_topic = to_consume(request.topic.name, request.group.name)
+    yield of_group
+    yield from (need._replace(actions=None) for need in of_topic)
+
+
 def _of_group(request: Any) -> Iterator[Need]:
     return to_consume(None, request.group.name or None)  # producers have none
 
@@ -74,7 +83,7 @@ TABLE: Final[Mapping[str, Callable[[Any], Iterable[Need]]]] = {
     "EndTransaction": _produces,  # the half message must belong to the topic that the request names
     "ReceiveMessage": _receives,
     "AckMessage": _consumes,
-    "ChangeInvisibleDuration": _consumes,
+    "ChangeInvisibleDuration": _hides,
     "ForwardMessageToDeadLetterQueue": _consumes,
     "SyncLiteSubscription": _consumes,
     "Telemetry": _of_settings,
@@ -86,19 +95,34 @@ def signer_of(access: Access, headers: Mapping[str, str], host: str) -> Account 
     accounts = access.accounts
     if accounts.trusts(host):
         return None
-    parts = _parts(headers.get("authorization", ""))
-    access_key = parts.get("Credential", "").partition("/")[0]  # the Go SDK adds a suffix
+    date = headers.get("x-mq-date-time", "")
+    access_key, signature = _credential_and_signature(headers.get("authorization", ""), date)
     account = accounts.find_account(access_key or None)
     if account.trusts(host):
         return None
-    date = headers.get("x-mq-date-time", "")
-    signature = hmac.new(account.secret.encode(), date.encode(), hashlib.sha1).hexdigest()
-    if not hmac.compare_digest(signature.encode(), parts.get("Signature", "").lower().encode()):
+    expected = hmac.new(account.secret.encode(), date.encode(), hashlib.sha1).digest()
+    if not hmac.compare_digest(expected, signature):
         raise accounts.signature_error(account)
     return account
 
 
-def _parts(header: str) -> dict[str, str]:
-    _, _, rest = header.partition(" ")
-    pairs = (part.strip().partition("=") for part in rest.split(","))
-    return {name: value for name, _, value in pairs}
+def _credential_and_signature(header: str, date: str) -> tuple[str, bytes]:
+    """The access key and the signature in the header ``authorization``. Raises AuthError."""
+    if not header:
+        return "", b""
+    if not date:
+        raise AuthError("datetime is null.")
+    _, space, rest = header.partition(" ")
+    if not space:
+        raise AuthError("authentication header is incorrect.")
+    values: dict[str, str] = {}
+    for part in rest.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals:
+            raise AuthError("authentication keyValues length is incorrect, actual length=1.")
+        values[name] = value
+    try:
+        signature = binascii.unhexlify(values.get("Signature", ""))
+    except ValueError:
+        raise AuthError("create authentication context error.") from None
+    return values.get("Credential", "").partition("/")[0], signature  # the Go SDK adds a suffix

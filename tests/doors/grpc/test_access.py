@@ -207,9 +207,21 @@ async def test_policies_decide_on_receives_and_streams(tmp_path: Path) -> None:
 async def test_refusals_of_users_have_upstreams_words(tmp_path: Path) -> None:
     disabled = "- {username: off, password: secret-of-off, userStatus: disable}"
     async with two_clients(tmp_path, USERS + disabled) as (_, billing, _):
-        forged = signed("billing")["authorization"].replace("Credential=billing", "Credential=outsider")
+        header = signed("billing")["authorization"]
+        forged = header.replace("Credential=billing", "Credential=outsider")
+        anonymous = header.replace("Credential=billing", "Credential=//Rocketmq")
         for headers, words in (
             ({}, "username cannot be null."),
+            (signed("billing") | {"authorization": anonymous}, "username cannot be null."),
+            ({"authorization": header}, "datetime is null."),
+            (signed("billing") | {"authorization": "MQv2"}, "authentication header is incorrect."),
+            (
+                signed("billing") | {"authorization": "MQv2 Credential"},
+                "authentication keyValues length is incorrect, actual length=1.",
+            ),
+            (signed("billing") | {"authorization": f"{header}0"}, "create authentication context error."),
+            (signed("billing") | {"authorization": f"{header}zz"}, "create authentication context error."),
+            (signed("billing") | {"authorization": f"{header}00"}, "check signature failed."),
             (signed("nobody"), "User:nobody is not found."),
             (signed("off"), "User:off is disabled."),
             (signed("billing") | {"authorization": forged}, "check signature failed."),

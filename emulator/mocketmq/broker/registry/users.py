@@ -66,14 +66,12 @@ class Users:
         self, name: str, password: str | None, user_type: str | None, status: str | None
     ) -> None:
         """Create a user. Raises AuthError."""
-        if name in self._all().by_key:
-            raise AuthError("The user is existed")
+        declared = self._all().by_key
+        _check_blank(username=name, password=password)
 
         def change(old: UserAccount | None) -> UserAccount:
-            if old is not None:
+            if old is not None or name in declared:
                 raise AuthError("The user is existed")
-            if not (password or "").strip():
-                raise AuthError("password can not be blank")
             if len(self._stored) >= MAX_USERS:
                 raise AuthError(f"there are {MAX_USERS} users in the store; allowed: no more")
             return UserAccount(
@@ -90,6 +88,7 @@ class Users:
     ) -> None:
         """Change what is given of a user. Raises AuthError."""
         self._check_stored(name)
+        _check_blank(username=name)
 
         def change(old: UserAccount | None) -> UserAccount:
             if old is None:
@@ -165,8 +164,6 @@ class Users:
         self._stored[user.access_key] = user
 
     async def _put(self, name: str, change: Change) -> None:
-        if not name.strip():
-            raise AuthError("username can not be blank")
         _check_length("username", name)
 
         def work(batch: Batch) -> None:
@@ -179,6 +176,13 @@ class Users:
             batch.on_commit(partial(self._set, user))
 
         await self._writer.commit(work, alone=True)
+
+
+def _check_blank(**texts: str | None) -> None:
+    """Raise AuthError for a text that is missing or blank."""
+    for name, text in texts.items():
+        if not (text or "").strip():
+            raise AuthError(f"{name} can not be blank")
 
 
 def _check_length(name: str, text: str) -> None:

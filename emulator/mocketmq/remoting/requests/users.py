@@ -15,6 +15,7 @@ from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.signature import ACCESS_KEY
 
 _SUBJECT: Final = "User:"
+_BLANK: Final = "The username is blank"
 
 
 class UsernameHeader(NamedTuple):
@@ -79,6 +80,8 @@ async def update_user(call: RemotingCall[UsernameHeader]) -> Response:
 
 async def delete_user(call: RemotingCall[UsernameHeader]) -> Response:
     """Delete a user, if it exists. Only a super user can delete super users."""
+    if not call.header.username.strip():
+        raise AuthError("username can not be blank")
     user = call.broker.registry.users.find(call.header.username)
     if user is None:
         return Response()
@@ -90,7 +93,10 @@ async def delete_user(call: RemotingCall[UsernameHeader]) -> Response:
 
 async def get_user(call: RemotingCall[UsernameHeader]) -> Response:
     """Return a user with its password, as upstream. Without a user, the body is empty."""
-    user = call.broker.registry.users.find(_name(call))
+    name = _name(call)
+    if not name.strip():
+        raise RemotingError(ResponseCode.INVALID_PARAMETER, _BLANK)
+    user = call.broker.registry.users.find(name)
     return Response(body=dumps(_shown(user))) if isinstance(user, UserAccount) else Response()
 
 
@@ -153,7 +159,7 @@ async def list_policies(call: RemotingCall[PolicyFilterHeader]) -> Response:
 
 def _name(call: RemotingCall[UsernameHeader]) -> str:
     if not call.header.username:
-        raise RemotingError(ResponseCode.INVALID_PARAMETER, "The username is blank")
+        raise RemotingError(ResponseCode.INVALID_PARAMETER, _BLANK)
     return call.header.username
 
 
