@@ -10,17 +10,15 @@ import pytest
 import pytest_asyncio
 
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, LITE_SUB_MODEL
-from mocketmq.connections.certificate import certificate_of
 from mocketmq.remoting.wire.codes import RequestCode
-from mocketmq.settings import Settings
-from tests.clients.grpc.programs import LITE, SDKS, RunningProgram, running
+from tests.clients.grpc.programs import LITE, SDKS, RunningProgram
 from tests.clients.grpc.versions import FOLDER
+from tests.differential.clients import names_of, playing
 from tests.differential.op import Ends
 from tests.differential.topics import make_topic
 from tests.doors.grpc.recorded import Recorded
 from tests.doors.grpc.recorded.recorder import record
 from tests.support.grpc import touch
-from tests.support.grpc_pass_through import passing_through
 from tests.support.patience import HANGING_S
 from tests.support.process import broker_process
 from tests.support.remoting import connected
@@ -29,8 +27,6 @@ from tests.upstream.process import HOST, SMALL, running_upstream
 
 RECORDED = "RECORDED_LITE"
 """Variable that names a folder for what clients send to RocketMQ; see tests/doors/grpc/recorded/README.md."""
-WITH_TLS = frozenset(("go-grpc",))
-"""Clients that use TLS unless an environment variable forbids it."""
 LINES = (
     *("send a 1", "send b 1", "subscribe a", "subscribe b", "wait 2"),
     *("send a 2", "wait 1", "send b fails", "wait 2", "unsubscribe b", "send b 2", "send a 3", "wait 1"),
@@ -79,15 +75,11 @@ async def test_an_application_consumes_lite_topics_alike(
 async def _played(client: str, ends: Ends, home: Path) -> tuple[dict[str, list[str]], list[Recorded]]:
     """Return what the client received, by lite topic, and what it sent."""
     program = await asyncio.to_thread(SDKS[client], FOLDER / LITE[client], home)
-    topic, group = f"chats-{client.replace('.', '-')}", f"agents-{client.replace('.', '-')}"
+    topic, group = names_of(client, "chats", "agents")
     await make_topic(HOST, ends.namesrv_port, ends.broker_port, topic, "LITE")
     await _make_group(ends, group, topic)
-    tls = await certificate_of(Settings(data=":memory:")).context() if client in WITH_TLS else None
-    async with (
-        passing_through(ends.grpc_port, tls) as between,
-        running(program, home, f"{HOST}:{between.port}", topic, group) as application,
-    ):
-        return await _told(application), between.sent
+    async with playing(client, program, home, ends.grpc_port, topic, group) as (application, sent):
+        return await _told(application), sent
 
 
 async def _told(application: RunningProgram) -> dict[str, list[str]]:

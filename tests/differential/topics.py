@@ -19,9 +19,12 @@ ONE_QUEUE = {
 """Header fields of a topic with one queue, except its name."""
 
 
-async def make_topic(host: str, namesrv_port: int, broker_port: int, topic: str, kind: str) -> None:
-    """Create a topic with one queue and a message type, and wait until the name server routes it."""
-    ext = {"topic": topic, **ONE_QUEUE, "attributes": f"+message.type={kind}"}
+async def make_topic(
+    host: str, namesrv_port: int, broker_port: int, topic: str, kind: str, queues: int = 1
+) -> None:
+    """Create a topic with a message type, and wait until the name server routes it."""
+    numbers = dict.fromkeys(("readQueueNums", "writeQueueNums"), str(queues))
+    ext = {"topic": topic, **ONE_QUEUE, **numbers, "attributes": f"+message.type={kind}"}
     async with connected(host, broker_port) as client:
         assert (await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)).code == 0
     async with asyncio.timeout(HANGING_S), connected(host, namesrv_port) as client:

@@ -166,6 +166,16 @@ LITE = {
 }
 """Program of each client that sends to lite topics and consumes them, as the lines of stdin say."""
 
+PRIORITIES = {
+    "java-5.2-grpc": "java/src/Priorities.java",
+    "python-grpc": "python/priorities.py",
+    "node-grpc": "node/priorities.js",
+    "go-grpc": "go/priorities/main.go",
+}
+"""Program of each client that sends and receives priorities."""
+LOWEST_PRIORITY = {"node-grpc": 1}
+"""Lowest priority of clients that cannot send 0: Node's takes it for no priority."""
+
 LEAVING: Mapping[str, tuple[Callable[[Path, Path], Program], str]] = {
     "java-5.0-grpc": (SDKS["java-5.0-grpc"], "java/src/Leaving.java"),
     "java-5.2-grpc": (SDKS["java-5.2-grpc"], "java/src/Leaving.java"),

@@ -13,7 +13,16 @@ from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import message_class
 from tests.clients.features import GRPC_CLIENTS
-from tests.doors.grpc.recorded import FILES, LITE_FILES, Recorded, lite_requests, requests
+from tests.clients.grpc.programs import PRIORITIES
+from tests.doors.grpc.recorded import (
+    FILES,
+    LITE_FILES,
+    PRIORITY_FILES,
+    Recorded,
+    lite_requests,
+    priority_requests,
+    requests,
+)
 from tests.support.grpc import GrpcClient, running_grpc
 from tests.support.patience import PATIENCE_S
 
@@ -44,6 +53,7 @@ def test_every_client_was_recorded() -> None:
     assert set(FILES) == set(GRPC_CLIENTS)
     for client in FILES:
         assert {one.rpc for one in requests(client)} >= BASICS, client
+    assert set(PRIORITY_FILES) == set(PRIORITIES)
 
 
 @pytest.mark.parametrize("client", FILES)
@@ -80,27 +90,65 @@ async def test_recorded_requests_about_lite_topics_are_served(client: str) -> No
         for one, message in recorded:
             assert type(message).FromString(message.SerializeToString()) == message
             if one.rpc == "Telemetry":
-                stream = grpc.channel.request(
-                    f"/{SERVICE}/Telemetry",
-                    Cardinality.STREAM_STREAM,
-                    type(message),
-                    type(message),
-                    metadata=filled(one.headers),
-                )
-                call = await streams.enter_async_context(stream)
-                await call.send_message(message)
-                answer = await call.recv_message()
-                assert answer is not None
-                assert answer.status.code == OK
-                streams.push_async_callback(call.cancel)
+                await accepted(grpc, one, streams)
                 continue
             code = await answered(grpc, one)
             assert code == OK or (one.rpc, code) in UNKNOWN_NOW, (one, code)
         assert [queue.lite_topic for queue in registry.topics.lites.of(topic)] == ["a"]
 
 
+@pytest.mark.parametrize("client", PRIORITY_FILES)
+async def test_recorded_priorities_are_received_highest_first(client: str) -> None:
+    recorded = [(one, message_of(one)) for one in priority_requests(client)]
+    sent = [message.messages[0] for one, message in recorded if one.rpc == "SendMessage"]
+    [receive, *_] = [message for one, message in recorded if one.rpc == "ReceiveMessage"]
+    topic, group = receive.message_queue.topic.name, receive.group.name
+    priority = replace(PLAIN, attributes={"message.type": "PRIORITY"})
+    async with running_grpc() as (emulator, grpc), AsyncExitStack() as streams:
+        await emulator.broker.registry.topics.put(topic, 10, 10, PERM_READ | PERM_WRITE, priority)
+        await emulator.broker.registry.groups.put(group, 16, 1, USUAL)
+        received: list[int] = []
+        for one, message in recorded:
+            assert type(message).FromString(message.SerializeToString()) == message
+            if one.rpc == "Telemetry":
+                await accepted(grpc, one, streams)
+                continue
+            first, *others = await answers(grpc, one)
+            code = int(first.status.code)
+            assert code == OK or (one.rpc, code) in UNKNOWN_NOW, (one, code)
+            found = [answer.message for answer in others if answer.HasField("message")]
+            received += [each.system_properties.priority for each in found]
+        assert received[: receive.batch_size] == [9, 8, 7, 6]
+        assert received == sorted(received, reverse=True)
+        assert {each.system_properties.priority for each in sent} >= {*received, *range(1, 10)}
+
+
+async def accepted(client: GrpcClient, one: Recorded, streams: AsyncExitStack) -> None:
+    """Send recorded settings, which must be accepted, on a stream that stays open."""
+    message = message_of(one)
+    stream = client.channel.request(
+        f"/{SERVICE}/Telemetry",
+        Cardinality.STREAM_STREAM,
+        type(message),
+        type(message),
+        metadata=filled(one.headers),
+    )
+    call = await streams.enter_async_context(stream)
+    await call.send_message(message)
+    answer = await call.recv_message()
+    assert answer is not None
+    assert answer.status.code == OK
+    streams.push_async_callback(call.cancel)
+
+
 async def answered(client: GrpcClient, one: Recorded) -> int:
-    """Send a request with the recorded headers and no long poll, and return the code of the answer."""
+    """Send a request as :func:`answers` does, and return the code of the answer."""
+    first, *_ = await answers(client, one)
+    return int(first.status.code)
+
+
+async def answers(client: GrpcClient, one: Recorded) -> list[Any]:
+    """Send a request with the recorded headers and no long poll, and return its answers."""
     message = message_of(one)
     if one.rpc == "ReceiveMessage":
         message.long_polling_timeout.Clear()
@@ -112,11 +160,7 @@ async def answered(client: GrpcClient, one: Recorded) -> int:
         path, kind, type(message), reply, timeout=PATIENCE_S, metadata=filled(one.headers)
     ) as call:
         await call.send_message(message, end=True)
-        first = await call.recv_message()
-        assert first is not None
-        while kind is Cardinality.UNARY_STREAM and await call.recv_message() is not None:
-            pass
-    return int(first.status.code)
+        return [answer async for answer in call]
 
 
 def filled(headers: Mapping[str, str]) -> dict[str, str]:

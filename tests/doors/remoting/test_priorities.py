@@ -5,7 +5,8 @@ import json
 import pytest
 
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
-from tests.doors.remoting.popping import POP, ack, ack_all, change, messages, pop, pop_of
+from tests.doors.remoting import recorded
+from tests.doors.remoting.popping import ACK, POP, ack, ack_all, change, messages, pop, pop_of
 from tests.doors.remoting.producing import BATCH, V1, V2, batch, pulled, refused, sent
 from tests.support.brokers import GROUP, TOPIC, S
 from tests.support.remoting import Remoting, RemotingClient, running_remoting
@@ -15,9 +16,9 @@ PRIORITY = "_SYS_MSG_PRIORITY_"
 INVISIBLE_S = 60
 
 
-async def create(client: RemotingClient, queues: int = 10) -> None:
+async def create(client: RemotingClient, queues: int = 10, topic: str = TOPIC) -> None:
     """Create the topic, as ``mqadmin updateTopic -a +message.type=PRIORITY`` does."""
-    ext = {"topic": TOPIC, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
+    ext = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
     ext |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}
     await client.ok(CREATE_TOPIC, ext | {"attributes": "+message.type=PRIORITY"})
 
@@ -145,3 +146,19 @@ async def test_priorities_survive_topics_of_other_types_by_queue_alone() -> None
         await send(remoting, 1, 9)
         assert [one.body for one in await pop(remoting.client, maxMsgNums=1)] == ["1"]
         assert len(await pulled(remoting.client, queue_id=3)) == 1
+
+
+async def test_recorded_requests_pop_the_highest_priority_first() -> None:
+    """What Java's client 5.5.0 sent to a real broker (recorded/README.md)."""
+    requests = recorded.read(recorded.PRIORITIES)
+    topic, group = next((one.ext["topic"], one.ext["consumerGroup"]) for one in requests if one.code == POP)
+    async with running_remoting() as remoting:
+        await create(remoting.client, topic=topic)
+        await remoting.client.ok(CREATE_GROUP, body=json.dumps({"groupName": group}).encode())
+        popped: list[str] = []
+        for one in requests:
+            answer = await remoting.client.call(one.code, one.ext, one.body, version=one.version)
+            if one.code == POP:
+                popped += [message.body for message in messages(answer, topic)]
+            assert answer.code == 0 or one.code == ACK, (one, answer)  # its handle is the real broker's
+        assert popped == ["9", "8", "7", "6", "late", "5", "4", "3", "2", "1", "0"]

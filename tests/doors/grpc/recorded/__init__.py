@@ -11,6 +11,9 @@ FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))
 LITE_FILES = {path.stem: path for path in sorted((Path(__file__).parent / "lite").glob("*.txt"))}
 """Requests of producers and consumers of lite topics, by client, as a real proxy of 5.5.0 got them."""
 
+PRIORITY_FILES = {path.stem: path for path in sorted((Path(__file__).parent / "priorities").glob("*.txt"))}
+"""Requests of producers and consumers of priority messages, by client, likewise; with all their sends."""
+
 
 class Recorded(NamedTuple):
     """A message, the name of its type, and the headers of its request."""
@@ -33,6 +36,11 @@ def requests(client: str) -> list[Recorded]:
 def lite_requests(client: str) -> list[Recorded]:
     """Return the requests about lite topics that the client sent."""
     return _read(LITE_FILES[client])
+
+
+def priority_requests(client: str) -> list[Recorded]:
+    """Return the requests about priority messages that the client sent."""
+    return _read(PRIORITY_FILES[client])
 
 
 def _read(path: Path) -> list[Recorded]:

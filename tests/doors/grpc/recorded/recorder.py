@@ -1,6 +1,6 @@
 """A pytest plugin that records what gRPC clients send while their tests run; see README.md."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,12 @@ def pytest_sessionfinish() -> None:
         file.write_text("".join(f"{line}\n" for line in [*before, *lines]), "utf-8")
 
 
-def record(file: Path, sent: Iterable[Recorded]) -> None:
-    """Write one message of each kind that a client sent to a file."""
+def record(file: Path, sent: Iterable[Recorded], every: Collection[str] = ()) -> None:
+    """Write one message of each kind that a client sent, and all messages of the types in ``every``."""
     kept: dict[Any, tuple[str, Mapping[str, str], bytes]] = {}
-    for one in sent:
+    for number, one in enumerate(sent):
         if len(one.data) <= MAX_BYTES:
-            kind = _kind(message_class(one.kind).FromString(one.data))
+            kind = (number,) if one.kind in every else _kind(message_class(one.kind).FromString(one.data))
             kept.setdefault(kind, (one.kind, _own(one.headers), one.data))
     file.write_text("".join(f"{one!r}\n" for one in kept.values()), "utf-8")
 
