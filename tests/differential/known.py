@@ -172,7 +172,7 @@ def _dead_letters(difference: Difference) -> bool:
     if difference.op.name == "send":  # upstream still delays the previous dead letter
         is_offset = name == "queueOffset" and None not in (difference.theirs, difference.ours)
         is_behind = is_offset and int(difference.theirs) < int(difference.ours)
-        return is_behind and difference.given("topic").startswith("%RETRY%")
+        return is_behind and difference.given("topic").startswith(("%RETRY%", "%DLQ%"))
     is_about = name in ("DELAY", "REAL_TOPIC", "REAL_QID", "WAIT", "commitOffset")
     return is_about and difference.op.name == "collect" and difference.given("topic").startswith("%DLQ%")
 
