@@ -9,6 +9,8 @@ from mocketmq.broker.watching.stored_records import FIRST_NUMBER
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Message
 from mocketmq.settings import TimedSchemeName
+from mocketmq_compat.delay import entry_table, read_ahead
+from mocketmq_compat.delay.slots import slot_store
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, scheme_of, send_in
 
@@ -101,6 +103,30 @@ async def test_memory_holds_the_first_pending_messages_alone(scheme: TimedScheme
         assert (await broker.mover.advance(2 * S)).fired == 100
         expected = sorted(range(100), key=lambda number: (number * 7 % 50, number))
         assert await in_order_of_delivery(broker) == [str(number) for number in expected]
+    assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
+
+
+async def test_a_full_second_is_delivered_in_order_over_restarts(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry_table, "BLOCK", 4)
+    monkeypatch.setattr(slot_store, "_FULL", 8)
+    monkeypatch.setattr(read_ahead, "SIZE", 8)
+    async with running_broker(tmp_path, timed_scheme=scheme, delay_sync="never") as broker:
+        for number in range(200):
+            await send_in(broker, 1_000 + number * 7 % 250, str(number))
+    expected = sorted(range(200), key=lambda number: (number * 7 % 250, number))
+    for move_ms in (1_010, 0, 120):
+        async with running_broker(tmp_path, timed_scheme=scheme, delay_sync="never") as broker:
+            await broker.mover.advance(move_ms * MS)
+            visible = await in_order_of_delivery(broker)
+            assert visible == [str(number) for number in expected[: len(visible)]]
+            assert len(visible) + broker.schemes.pending == 200
+            assert broker.schemes.pending
+    async with running_broker(tmp_path, timed_scheme=scheme, delay_sync="never") as broker:
+        await broker.mover.advance(S)
+        assert await in_order_of_delivery(broker) == [str(number) for number in expected]
+        assert broker.schemes.pending == 0
     assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
 
 

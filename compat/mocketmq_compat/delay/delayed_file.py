@@ -16,10 +16,7 @@ The first line ends with the SHA-256 of everything behind it, so standard tools 
 
 import errno
 import hashlib
-import heapq
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -33,14 +30,11 @@ MAGIC: Final = b"mocketmq-delayed "
 _FIRST_LINE: Final = re.compile(rb"%s%d sha256 ([0-9a-f]{64})" % (MAGIC, VERSION))
 _ANY_VERSION: Final = re.compile(rb"%s([0-9]{1,9})(?: .*)?" % MAGIC)
 _NAME: Final = re.compile(r"(0|[1-9][0-9]{0,14})-([0-7][0-9a-f]{15})-([0-7][0-9a-f]{15})\.msg")
-_MS_PER_S: Final = US_PER_S // US_PER_MS
+MS_PER_S: Final = US_PER_S // US_PER_MS
 TRY_AGAIN: Final = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
 }
 """Error numbers that are the system's fault rather than the file's, so that a retry may succeed."""
-
-
-_SORTED_AT_ONCE: Final = 8_192
 
 
 class DamagedFileError(EmulatorError):
@@ -79,22 +73,12 @@ class Entry(NamedTuple):
     @property
     def second(self) -> int:
         """The epoch second that names its directory."""
-        return self.due_ms // _MS_PER_S
+        return self.due_ms // MS_PER_S
 
     @property
     def name(self) -> str:
         """The name of its file."""
         return f"{self.due_ms}-{self.number:016x}-{self.key_hash:016x}.msg"
-
-
-def in_order(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries in order of delivery.
-
-    Sorts them in pieces, because a sort keeps the interpreter's lock to its end: that of a million entries
-    would hold up the event loop for seconds.
-    """
-    left = iter(entries)
-    return heapq.merge(*iter(lambda: sorted(islice(left, _SORTED_AT_ONCE)), []))
 
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

@@ -10,7 +10,7 @@ have its stamp but not its last content; so a store of files syncs before it wri
 Some file systems keep times in whole seconds, or in ticks. Two changes may then have the same stamp, so a
 stamp of the last two seconds before the rows were written is not trusted: such parts are read.
 
-The file begins with a line of text, ``mocketmq-known 2 <kind> <byte order> <numbers of a part> <parts>
+The file begins with a line of text, ``mocketmq-known 3 <kind> <byte order> <numbers of a part> <parts>
 <items> <CRC-32 of the rest>``. Numbers of eight bytes follow: the time before which stamps are trusted, the
 rows, and a list of items, such as the entries of all files. A file that is damaged, or of another version or
 byte order, is ignored.
@@ -29,7 +29,7 @@ KNOWN: Final = ".known"
 """Name of the file in a scheme's folder."""
 SETTLING_NS: Final = 2_000_000_000
 """Age in nanoseconds from which on a stamp is trusted: the coarsest times of common file systems."""
-_MAGIC: Final = b"mocketmq-known 2"
+_MAGIC: Final = b"mocketmq-known 3"
 _NUMBER_BYTES: Final = 8
 _LONGEST_LINE: Final = 200
 _GREATEST: Final = (1 << 63) - 1

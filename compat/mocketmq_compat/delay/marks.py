@@ -85,11 +85,15 @@ class Marks:
 
     async def _mark_all(self) -> None:
         some: list[Entry] = []
+        durable = 0  # how many of those that wait may be marked
         try:
             while self._waiting or self._is_cleared:
-                some = [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE))]
+                if not durable:  # one sync for all, so that on a slow disk marks keep up with deliveries
+                    some, durable = [], len(self._waiting)
+                    await self._synced()
+                some = [self._waiting.popleft() for _ in range(min(durable, AT_ONCE))]
+                durable -= len(some)
                 is_cleared = self._is_cleared and not self._waiting
-                await self._synced()
                 kept = await self._run(partial(self._mark, some, is_cleared), self._thread)
                 self.gone.difference_update(some)
                 self.gone.update(kept)

@@ -2,11 +2,11 @@
 
 import heapq
 import threading
-from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain
 
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.entry_table import EntryTable
 
 
 class MemoryStore:
@@ -15,7 +15,7 @@ class MemoryStore:
     def __init__(self, block_bytes: int = 1) -> None:
         self._block_bytes = block_bytes  # a file of the scheme takes a multiple of it on disk
         self._contents: dict[Entry, bytes] = {}
-        self._order: list[Entry] = []
+        self._order = EntryTable()
         self._changing = threading.Lock()
         self.last_number = 0
         self.disk_bytes = 0
@@ -33,7 +33,7 @@ class MemoryStore:
         with self._changing:
             if entry not in self._contents:
                 self._contents[entry] = content
-                insort(self._order, entry)
+                self._order.add(entry)
                 self.disk_bytes += self.disk_bytes_of(len(content))
 
     def sync(self, entries: Iterable[Entry]) -> None:
@@ -44,11 +44,10 @@ class MemoryStore:
             content = self._contents.pop(entry, None)
             if content is not None:
                 self.disk_bytes -= self.disk_bytes_of(len(content))
-                del self._order[bisect_left(self._order, entry)]
+                self._order.remove(entry)
 
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        with self._changing:  # held throughout, because copying would take longer
-            return list(islice((entry for entry in self._order if entry not in without), limit))
+        return self._order.first(limit, without, self._changing)
 
     def holds(self, entry: Entry) -> bool:
         return entry in self._contents
@@ -60,17 +59,17 @@ class MemoryStore:
             raise FileNotFoundError(entry.name) from None
 
     def with_number(self, number: int) -> list[Entry]:
-        return [entry for entry in [*self._order] if entry.number == number]
+        return self._order.matching(1, number, self._changing)
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        return [entry for entry in [*self._order] if entry.key_hash == key_hash]
+        return self._order.matching(2, key_hash, self._changing)
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        later = (entry for entry in [*self._order] if entry.number > after)
+        later = (entry for entry in self.all() if entry.number > after)
         return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
 
     def all(self) -> Iterator[Entry]:
-        return iter([*self._order])
+        return chain.from_iterable(self._order.pages(self._changing))
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         for entry in entries:
@@ -86,8 +85,8 @@ class MemoryStore:
         """Do nothing, because there are no files."""
 
     def by_second(self) -> Mapping[int, int]:
-        """Return nothing, because the store has no counts by second."""
-        return {}
+        with self._changing:
+            return dict(self._order.by_second)
 
     def disk_bytes_of(self, size: int) -> int:
         """Return the disk space that a file of the scheme would take."""

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.message_id import key_hash
-from mocketmq_compat.delay import delayed_file
 from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
@@ -20,7 +19,6 @@ from mocketmq_compat.delay.delayed_file import (
     FileHeader,
     decode,
     encode,
-    in_order,
     parse_name,
     parse_second,
 )
@@ -268,10 +266,3 @@ def test_a_file_can_be_made_with_standard_tools() -> None:
     file = decode(b"mocketmq-delayed 1 sha256 " + digest + b"\n" + rest)
     assert isinstance(file, DelayedFile)
     assert (file.header.topic, file.body) == ("by-hand", b"a\nb")
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 10, 11])
-def test_entries_are_sorted_in_pieces(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delayed_file, "_SORTED_AT_ONCE", 3)
-    entries = [Entry(number * 7 % 5, number * 3 % 11, number) for number in range(count)]
-    assert [*in_order(iter(entries))] == sorted(entries)

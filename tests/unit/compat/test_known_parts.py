@@ -140,10 +140,10 @@ def test_a_start_after_a_kill_reads_what_changed(
     [
         lambda content: content[:-1],
         lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-        lambda content: content.replace(b"known 2", b"known 3"),
+        lambda content: content.replace(b"known 3", b"known 2"),
         lambda content: content.replace(b"little", b"middle"),
         lambda _: b"",
-        lambda _: b"mocketmq-known 2 wheel little 2 99999999999999 0 0\n",
+        lambda _: b"mocketmq-known 3 wheel little 2 99999999999999 0 0\n",
     ],
 )
 def test_a_file_that_is_not_as_it_was_written_is_ignored(

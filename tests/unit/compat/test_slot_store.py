@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,15 @@ import pytest
 from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.slots import data_file, index_file
+from mocketmq_compat.delay.slots import data_file, index_file, slot_store
 from mocketmq_compat.delay.slots.data_file import DAY_MS
-from mocketmq_compat.delay.slots.index_file import HOUR_MS, ITEMS_AT
+from mocketmq_compat.delay.slots.hour_index import HourIndex
+from mocketmq_compat.delay.slots.index_file import HOUR_MS, ITEMS_AT, SLOT_MS, Item
 from mocketmq_compat.delay.slots.slot_store import SlotStore
 from tests.support.delayed_files import DUE_MS, made
 
 DAY_START_MS = DUE_MS // DAY_MS * DAY_MS
+SLOT_START_MS = DUE_MS // SLOT_MS * SLOT_MS
 
 
 def put(store: SlotStore, *due_ms: int, first: int = 1) -> list[Entry]:
@@ -280,3 +282,79 @@ def test_kill_at_any_point_leaves_consistent_files(tmp_path: Path, point: str, l
     store.forget(waiting(store))
     store.close()
     assert [*(tmp_path / "data").iterdir(), *(tmp_path / "index").iterdir()] == []
+
+
+@pytest.fixture
+def full_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SlotStore, list[Entry]]:
+    """A store with a full slot of 60 records, which are returned in order."""
+    monkeypatch.setattr(slot_store, "_FULL", 8)
+    monkeypatch.setattr(slot_store, "_LOCATIONS", 4)
+    store = SlotStore(tmp_path)
+    return store, sorted(put(store, *(SLOT_START_MS + 7 * number % 100 for number in range(60))))
+
+
+@pytest.fixture
+def on_read(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """Calls a function after each item that is read from a slot: the last of the list."""
+    calls: list[Callable[[], None]] = []
+    in_slot = HourIndex.in_slot
+
+    def called(hour: HourIndex, slot: int, head: int) -> Iterator[tuple[int, Item]]:
+        for found in in_slot(hour, slot, head):
+            calls[-1]()
+            yield found
+
+    monkeypatch.setattr(HourIndex, "in_slot", called)
+    return calls
+
+
+def test_items_of_a_full_slot_are_read_once(
+    full_slot: tuple[SlotStore, list[Entry]], on_read: list[Callable[[], None]]
+) -> None:
+    store, left = full_slot
+    reads: list[None] = []
+    on_read.append(lambda: reads.append(None))
+    calls = 0
+    while left:
+        assert store.first_records(10, ()) == left[:10]
+        assert all(map(store.holds, left[:10]))
+        store.forget(left[:5])
+        assert store.with_number(left[0].number) == []
+        left, calls = left[5:], calls + 1
+    assert len(reads) <= 60 + calls
+    assert waiting(store) == []
+
+
+def test_a_full_slot_takes_new_records(full_slot: tuple[SlotStore, list[Entry]]) -> None:
+    store, left = full_slot
+    assert store.first_records(10, ()) == left[:10]
+    left = sorted(left + put(store, SLOT_START_MS, SLOT_START_MS + 50, first=61))
+    assert waiting(store) == left
+    store.forget([left.pop(1)])
+    assert waiting(store) == left
+    assert waiting(opened_again(store)) == left
+
+
+def test_records_that_are_settled_while_a_slot_is_read_do_not_reappear(
+    full_slot: tuple[SlotStore, list[Entry]], on_read: list[Callable[[], None]]
+) -> None:
+    store, left = full_slot
+    going = [left[0], left[40]]
+
+    def settle() -> None:
+        on_read.append(lambda: None)
+        store.forget(going)
+
+    on_read.append(settle)
+    assert waiting(store) == [entry for entry in left if entry not in going]
+    assert store.first_records(1, ()) == [left[1]]
+
+
+def test_a_rebuilt_index_replaces_a_full_slot(full_slot: tuple[SlotStore, list[Entry]]) -> None:
+    store, left = full_slot
+    assert store.first_records(10, ()) == left[:10]
+    [index] = (store.root / "index").iterdir()
+    index.unlink()
+    assert waiting(store) == left
+    assert store.recounts == 1
+    assert all(map(store.holds, left))

@@ -2,7 +2,8 @@
 
 The index is built once, from the names of directories and files, when the store is opened, and then updated
 with each write and removal; ``adopt`` looks for files that other programs have put into the directory, and
-adds them. The lock guards the index and is never held during disk I/O.
+adds them. The lock guards the index. It is never held during disk I/O, nor for long, because the event loop
+takes it too.
 """
 
 import heapq
@@ -13,6 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -24,113 +26,18 @@ from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     Entry,
     decode,
-    in_order,
     unreadable,
 )
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, FoundDirectory, disk_bytes
+from mocketmq_compat.delay.entry_table import Columns, EntryTable
 from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 
 log = logging.getLogger(__name__)
 
-_FIELDS = len(Entry._fields)
+_FIELDS: Final = len(Entry._fields)
 _KIND: Final = "directories"
 _NUMBERS: Final = 2
 """What is known of a second between runs: the number of its files, and their disk space."""
-
-
-class SecondIndex:
-    """The entries of each second. An unused second takes three numbers per file, in an array.
-
-    A second becomes a set when one of its entries is looked up or removed. Saves must not do that, and must
-    not compare many entries either, because thousands of messages may be due in one second.
-    """
-
-    def __init__(self) -> None:
-        self._packed: dict[int, array[int]] = {}
-        self._open: dict[int, set[Entry]] = {}
-        self.newest = 0
-        self.count = 0
-
-    def __contains__(self, entry: Entry) -> bool:
-        packed = self._packed.get(entry.second)
-        if packed is not None:
-            if entry.number > self.newest or entry.number not in packed:
-                return False
-            self._unpack(entry.second)
-        return entry in self._open.get(entry.second, ())
-
-    def by_second(self) -> dict[int, int]:
-        counts = {second: len(packed) // _FIELDS for second, packed in self._packed.items()}
-        return counts | {second: len(opened) for second, opened in self._open.items()}
-
-    def seconds(self) -> list[int]:
-        """Return the seconds with files, in any order."""
-        return [*self._packed, *self._open]
-
-    def count_of(self, second: int) -> int:
-        opened = self._open.get(second)
-        return len(self._packed.get(second, _EMPTY)) // _FIELDS if opened is None else len(opened)
-
-    def of(self, second: int) -> Iterable[Entry]:
-        """Return the entries of a second, in any order."""
-        opened = self._open.get(second)
-        return _unpacked(self._packed.get(second, _EMPTY)) if opened is None else opened
-
-    def matching(self, second: int, field: int, value: int) -> list[Entry]:
-        """Return the entries of a second with this value in a field."""
-        packed = self._packed.get(second)
-        if packed is not None and value not in packed:
-            return []
-        return [entry for entry in self.of(second) if entry[field] == value]
-
-    def packed(self, second: int) -> "array[int]":
-        """Return the numbers of all entries of a second."""
-        opened = self._open.get(second)
-        if opened is None:
-            return self._packed.get(second, _EMPTY)
-        return array("q", itertools.chain.from_iterable(opened))
-
-    def add_packed(self, second: int, numbers: "array[int]") -> None:
-        """Add a second that is not there yet."""
-        self.count += len(numbers) // _FIELDS
-        newest = max(numbers[1::_FIELDS])
-        self.newest = max(self.newest, newest)
-        self._packed[second] = numbers
-
-    def add(self, entry: Entry) -> None:
-        """Add the entry of a new file."""
-        self.count += 1
-        self.newest = max(self.newest, entry.number)
-        opened = self._open.get(entry.second)
-        if opened is not None:
-            opened.add(entry)
-        else:
-            self._packed.setdefault(entry.second, array("q")).extend(entry)
-
-    def remove(self, entry: Entry) -> bool:
-        """Remove an entry if it is there. Returns whether its second is empty now."""
-        second = entry.second
-        self._unpack(second)
-        opened = self._open.get(second, set())
-        if entry not in opened:
-            return not opened
-        self.count -= 1
-        opened.remove(entry)
-        if not opened:
-            del self._open[second]
-        return not opened
-
-    def _unpack(self, second: int) -> None:
-        if (packed := self._packed.pop(second, None)) is not None:
-            self._open[second] = set(_unpacked(packed))
-
-
-_EMPTY: "array[int]" = array("q")
-
-
-def _unpacked(packed: "array[int]") -> Iterator[Entry]:
-    numbers = iter(packed)
-    return map(Entry, *[numbers] * _FIELDS)
 
 
 class DirectoryStore:
@@ -143,7 +50,7 @@ class DirectoryStore:
         self.repeats = 0
         self.recounts = 0
         self.last_number = 0
-        self._index = SecondIndex()
+        self._index = EntryTable()
         self._lock = threading.Lock()
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
@@ -159,25 +66,31 @@ class DirectoryStore:
         known = load_known(self.directory.root, _KIND, _NUMBERS)
         ends = itertools.accumulate(part.numbers[0] * _FIELDS for part in known.parts.values())
         end_of = dict(zip(known.parts, ends, strict=True))
+        columns: dict[int, Columns] = {}
+        read: list[tuple[FoundDirectory, int]] = []
         now_ns = self._now_ns()
         for found in self.directory.scan(lambda *part: known.get(*part) is not None, is_starting=True):
             if isinstance(found, str):
                 self._ignore(found)
             elif isinstance(found, int):
                 stamp, (count, size) = known.parts[found]
-                end = end_of[found]
-                self._index.add_packed(found, known.items[end - count * _FIELDS : end])
+                items = known.items[end_of[found] - count * _FIELDS : end_of[found]]
+                columns[found] = [items[begin : begin + count] for begin in range(0, len(items), count)]
                 self._count_bytes(found, size)
                 self._seen[found] = stamp.changed_ns
             else:
-                for entry in found.entries:
-                    self._index.add(entry)
+                if found.entries:
+                    columns[found.second] = _columns(found.entries)
                 self._count_bytes(found.second, found.disk_bytes)
                 if found.strays or not found.entries:
                     self._left_over.append(found._replace(entries=found.entries[:1]))
                 else:
-                    self._see(found, now_ns)
-        self.last_number = self._index.newest
+                    read.append((found._replace(entries=[]), len(found.entries)))
+        self.last_number = max((max(numbers) for _, numbers, _ in columns.values()), default=0)
+        for second in sorted(columns):
+            self._index.append(columns.pop(second))
+        for directory, count in read:
+            self._see(directory, count, now_ns)
 
     def close(self) -> None:
         if not self._is_closed:
@@ -193,27 +106,28 @@ class DirectoryStore:
         no sync, because file systems commit a directory's names together with its ``ctime``.
         """
         parts: dict[int, KnownPart] = {}
-        for second in self._index.seconds():
+        for second, count in sorted(self._index.by_second.items()):
             if second in self._seen and second not in self._unlike:
                 with suppress(FileNotFoundError):
                     stamp = self.directory.stamp(second)
                     if stamp.changed_ns == self._seen[second]:
                         size = self._bytes_of.get(second, 0)
-                        parts[second] = KnownPart(stamp, (self._index.count_of(second), size))
-        save_known(self.directory.root, _KIND, _NUMBERS, parts.items(), map(self._index.packed, parts))
+                        parts[second] = KnownPart(stamp, (count, size))
+        items = (column for second in parts for column in self._index.of_second(second))
+        save_known(self.directory.root, _KIND, _NUMBERS, parts.items(), items)
 
     @property
     def count(self) -> int:
-        return self._index.count
+        return len(self._index)
 
     @property
     def parts(self) -> int:
         with self._lock:
-            return len(self._index.seconds())
+            return len(self._index.by_second)
 
     def by_second(self) -> dict[int, int]:
         with self._lock:
-            return self._index.by_second()
+            return dict(self._index.by_second)
 
     def disk_bytes_of(self, size: int) -> int:
         """Return the size in whole blocks."""
@@ -257,7 +171,8 @@ class DirectoryStore:
         freed = self.directory.remove_file(entry)
         with self._lock:
             self._count_bytes(entry.second, -freed)
-            is_last = self._index.remove(entry)
+            self._index.remove(entry)
+            is_last = entry.second not in self._index.by_second
             if is_last:
                 self._seen.pop(entry.second, None)
                 self._unlike.discard(entry.second)
@@ -267,19 +182,7 @@ class DirectoryStore:
     # Pending files
 
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """Return the first entries, sorting only the seconds that it needs."""
-        found: list[Entry] = []
-        seconds = self._seconds()
-        # Sorting all entries would hold up the event loop, and only a few seconds are needed.
-        while seconds and len(found) < limit:
-            some = heapq.nsmallest(limit, seconds)
-            seconds = [second for second in seconds if second > some[-1]]
-            for second in some:
-                others = in_order(entry for entry in self._of(second) if entry not in without)
-                found += itertools.islice(others, limit - len(found))
-                if len(found) >= limit:
-                    return found
-        return found
+        return self._index.first(limit, without, self._lock)
 
     def holds(self, entry: Entry) -> bool:
         with self._lock:
@@ -294,33 +197,17 @@ class DirectoryStore:
 
     def with_number(self, number: int) -> list[Entry]:
         """Return the entries with this number: one, or several after two directories were merged."""
-        return self._with(1, number)
+        return self._index.matching(1, number, self._lock)
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        return self._with(2, key_hash)
-
-    def _with(self, field: int, value: int) -> list[Entry]:
-        found: list[Entry] = []
-        for second in self._seconds():
-            with self._lock:
-                found += self._index.matching(second, field, value)
-        return sorted(found)
+        return self._index.matching(2, key_hash, self._lock)
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
         later = (entry for entry in self.all() if entry.number > after)
         return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
 
     def all(self) -> Iterator[Entry]:
-        for second in self._seconds():
-            yield from self._of(second)
-
-    def _seconds(self) -> list[int]:
-        with self._lock:
-            return self._index.seconds()
-
-    def _of(self, second: int) -> list[Entry]:
-        with self._lock:
-            return [*self._index.of(second)]
+        return itertools.chain.from_iterable(self._index.pages(self._lock))
 
     # Removal
 
@@ -377,7 +264,7 @@ class DirectoryStore:
             adopted += self._take_in(found, found.strays, now_us)
         self._left_over = []  # not earlier: after an error, the next call tries again
         for found in changed:
-            self._see(found, now_ns)
+            self._see(found, len(found.entries), now_ns)
         return adopted
 
     def _now_ns(self) -> int:
@@ -387,21 +274,22 @@ class DirectoryStore:
         except OSError:
             return 0
 
-    def _see(self, found: FoundDirectory, now_ns: int) -> None:
+    def _see(self, found: FoundDirectory, count: int, now_ns: int) -> None:
         """Remember that a directory was read at or after ``now_ns``, and whether it had the index's files.
 
-        Each of its names must be in the index, or have been tried. A directory that had only just changed
-        is not remembered, because its next change may have the same time.
+        It had ``count`` messages. Each of its names must be in the index, or have been tried. A directory
+        that had only just changed is not remembered, because its next change may have the same time.
         """
         second, changed_ns = found.second, found.changed_ns
         with self._lock:
-            if abs(now_ns - changed_ns) <= known_parts.SETTLING_NS or not self._index.count_of(second):
+            indexed = self._index.by_second.get(second, 0)
+            if abs(now_ns - changed_ns) <= known_parts.SETTLING_NS or not indexed:
                 self._seen.pop(second, None)
                 return
             self._seen[second] = changed_ns
             is_old = changed_ns < now_ns - known_parts.SETTLING_NS
             has_others = found.strays or found.temporary
-            if is_old and not has_others and self._index.count_of(second) == len(found.entries):
+            if is_old and not has_others and indexed == count:
                 self._unlike.discard(second)
             else:
                 self._unlike.add(second)
@@ -414,9 +302,7 @@ class DirectoryStore:
                 self._ignore(found)
 
     def _unknown(self, found: FoundDirectory) -> list[Entry]:
-        with self._lock:
-            known = {*self._index.of(found.second), *self._being_written}
-        return [entry for entry in found.entries if entry not in known]
+        return [entry for entry in found.entries if not self._knows(entry)]
 
     def _knows(self, entry: Entry) -> bool:
         with self._lock:
@@ -468,3 +354,8 @@ class DirectoryStore:
             self._ignored.add(what)
             self.damaged["ignored"] += 1
             log.warning("ignoring %s in the delay directory: not a file of mocketmq", what)
+
+
+def _columns(entries: Iterable[Entry]) -> Columns:
+    in_order = sorted(entries)
+    return [array("q", map(itemgetter(field), in_order)) for field in range(_FIELDS)]

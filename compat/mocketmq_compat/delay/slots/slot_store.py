@@ -28,8 +28,16 @@ from mocketmq_compat.delay.slots import data_file, index_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, SlotRecord
 from mocketmq_compat.delay.slots.day_data import DayData, data_name
 from mocketmq_compat.delay.slots.hour_index import NO_NUMBER, HourIndex, index_name
-from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, HOUR_MS, DamagedIndexError, Item, write_whole
+from mocketmq_compat.delay.slots.index_file import (
+    HEADER_BYTES,
+    HOUR_MS,
+    DamagedIndexError,
+    Item,
+    slot_of,
+    write_whole,
+)
 from mocketmq_compat.delay.slots.open_files import OpenFiles, sync
+from mocketmq_compat.delay.slots.open_slot import OpenSlot
 from mocketmq_compat.delay.slots.quarantine import Quarantine
 
 log = logging.getLogger(__name__)
@@ -38,6 +46,8 @@ FOLDER: Final = "slots"
 _HOURS: Final = DAY_MS // HOUR_MS
 _LOCATIONS: Final = 65_536
 """Maximum number of records with a cached item; more than the engine works on at once."""
+_FULL: Final = 4_096
+"""Number of pending records from which on a slot stays open while it is delivered."""
 _TRIES: Final = 3
 _KIND: Final = "slots"
 _NUMBERS: Final = 6
@@ -75,6 +85,9 @@ class SlotStore:
         self.repeats = 0
         self._days: dict[int, Day] = {}
         self._locations: OrderedDict[Entry, int] = OrderedDict()
+        self._last_slot: OpenSlot | None = None  # being read, or the last one that was
+        self._full_slots: dict[tuple[int, int], OpenSlot] = {}  # kept until their last record is settled
+        self._first_reads = threading.Lock()  # taken before ``_lock``, for calls of ``first_records``
         self._lock = threading.RLock()  # never held for long, because the event loop takes it too
         for folder in ("index", "data"):
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -197,6 +210,8 @@ class SlotStore:
         day.is_indexed = False
         day.hours, day.end = {}, HEADER_BYTES
         self._locations.clear()
+        self._last_slot = None
+        self._full_slots.clear()
         for hour in range(number * _HOURS, (number + 1) * _HOURS):
             self._files.remove_file(index_name(hour))
         name = data_name(number)
@@ -308,7 +323,8 @@ class SlotStore:
 
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
         """Return the first entries slot by slot, sorting only the slots that it needs."""
-        return self._mended(partial(self._first, limit, without))
+        with self._first_reads:
+            return self._mended(partial(self._first, limit, without))
 
     def _first(self, limit: int, without: Container[Entry]) -> list[Entry]:
         found: list[Entry] = []
@@ -322,23 +338,21 @@ class SlotStore:
     def _first_in_slot(
         self, hour: HourIndex, slot: int, head: int, limit: int, without: Container[Entry]
     ) -> list[Entry]:
-        is_over = True
-
-        def waiting() -> Iterator[tuple[Entry, int]]:
-            nonlocal is_over
-            for item, each in hour.in_slot(slot, head):
-                if not each.mark:
-                    is_over = False
-                    if each.entry not in without:
-                        yield each.entry, item
-
-        found = heapq.nsmallest(limit, waiting())  # holds no more than ``limit`` in memory
         with self._lock:
-            for entry, item in found:
-                self._remember(entry, item)
-        if is_over:
+            opened = self._last_slot = self._full_slot(hour, slot) or OpenSlot(hour, slot, self._lock)
+        found = opened.first(head, limit, without)
+        with self._lock:
+            if len(opened.pending) >= _FULL:
+                self._full_slots[hour.number, slot] = opened
+            else:
+                self._remember_all((entry, opened.pending.number_of(entry)) for entry in found)
+        if not opened.pending:
             hour.pass_over(slot, head)
-        return [entry for entry, _ in found]
+        return found
+
+    def _full_slot(self, hour: HourIndex, slot: int) -> OpenSlot | None:
+        opened = self._full_slots.get((hour.number, slot))
+        return opened if opened is not None and opened.hour is hour else None
 
     def _all_hours(self) -> list[HourIndex]:
         with self._lock:
@@ -377,39 +391,51 @@ class SlotStore:
 
     def with_number(self, number: int) -> list[Entry]:
         """Return the entries with this number. Scans the indexes whose range includes it."""
-        return self._mended(lambda: [entry for entry in self._with(number, number) if entry.number == number])
+        return self._mended(partial(self._matching, 1, number, number, number))
 
     def with_key(self, key_hash: int) -> list[Entry]:
         """Return the entries with this key hash. Scans all indexes."""
-        return self._mended(
-            lambda: [entry for entry in self._with(0, NO_NUMBER) if entry.key_hash == key_hash]
-        )
+        return self._mended(partial(self._matching, 2, key_hash, 0, NO_NUMBER))
+
+    def _matching(self, field: int, value: int, least: int, greatest: int) -> list[Entry]:
+        found = [(entry, item) for entry, item in self._with(least, greatest) if entry[field] == value]
+        with self._lock:
+            self._remember_all(found)
+        return [entry for entry, _ in found]
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
         """Return entries in order of arrival. Scans the indexes with later numbers."""
 
         def found() -> list[Entry]:
-            later = (entry for entry in self._with(after + 1, NO_NUMBER) if entry.number > after)
-            return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
+            later = (each for each in self._with(after + 1, NO_NUMBER) if each[0].number > after)
+            first = heapq.nsmallest(limit, later, key=lambda each: each[0].number)
+            with self._lock:
+                self._remember_all(first[:_LOCATIONS])
+            return [entry for entry, _ in first]
 
         return self._mended(found)
 
     def all(self) -> Iterator[Entry]:
         """Yield every entry. Scans all indexes, hour by hour."""
-        return iter(self._mended(lambda: [*self._with(0, NO_NUMBER)]))
+        return iter(self._mended(lambda: [entry for entry, _ in self._with(0, NO_NUMBER)]))
 
-    def _with(self, least: int, greatest: int) -> Iterator[Entry]:
-        """Yield all entries of the hours that have numbers in this range."""
+    def _with(self, least: int, greatest: int) -> Iterator[tuple[Entry, int]]:
+        """Yield all entries of the hours that have numbers in this range, and the places of their items."""
         for hour in self._hours():
             if hour.waiting and hour.least_number <= greatest and hour.greatest_number >= least:
-                yield from (item.entry for item in hour.in_order() if not item.mark)
+                for number, item in enumerate(hour.in_order(), 1):
+                    if not item.mark:
+                        yield item.entry, number
 
     def _find(self, entry: Entry) -> tuple[int, Item] | None:
         """Find the number and the item of a pending record. The caller must hold the lock."""
         hour = self._hour(entry.due_ms // HOUR_MS)
         if hour is None:
             return None
-        if (place := self._locations.get(entry)) is not None:
+        place = self._locations.get(entry)
+        if place is None and (opened := self._full_slot(hour, slot_of(entry.due_ms))):
+            place = opened.pending.number_of(entry)
+        if place is not None:
             item = hour.item(place)
             if item.entry != entry:
                 raise DamagedIndexError(hour.number, f"item {place} is not that of {entry.name}")
@@ -424,6 +450,11 @@ class SlotStore:
         if found is None and (hour := self._hour(entry.due_ms // HOUR_MS)) is not None:
             hour.table()
         return found
+
+    def _remember_all(self, entries: Iterable[tuple[Entry, int | None]]) -> None:
+        for entry, item in entries:
+            if item is not None:
+                self._remember(entry, item)
 
     def _remember(self, entry: Entry, item: int) -> None:
         self._locations[entry] = item
@@ -452,6 +483,13 @@ class SlotStore:
             raise DamagedIndexError(hour.number, f"item {place} lacks the mark of its record")
         hour.mark(place)
         self._locations.pop(entry, None)
+        slot = slot_of(entry.due_ms)
+        if self._last_slot is not None:
+            self._last_slot.settle(entry)
+        if (full := self._full_slot(hour, slot)) is not None:
+            full.settle(entry)
+            if not full.pending:
+                del self._full_slots[hour.number, slot]
         pass_point("slots.marked")
         data_file.set_done(data, item.offset)
 

@@ -7,12 +7,12 @@ that are due soon, and unloads files that a look-up has loaded too early.
 
 There are two locks; ``_appending`` is taken before ``_lock``. ``_appending`` separates appends from removals
 of files, so that no message goes into a file that is being removed; it is held during disk I/O. ``_lock``
-guards the index and is never held during I/O. A file is loaded in two steps: first its current content,
-without a lock, and then the records appended meanwhile, under ``_appending``.
+guards the index. It is never held during I/O, nor for long, because the event loop takes it too. A file is
+loaded in two steps: first its current content, without a lock, and then the records appended meanwhile, under
+``_appending``.
 """
 
 import heapq
-import itertools
 import logging
 import threading
 from collections import Counter
@@ -25,10 +25,10 @@ from typing import Final
 from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
 from mocketmq.schedule.timer import BATCH
-from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, in_order, unreadable
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, unreadable
+from mocketmq_compat.delay.entry_table import EntryTable
 from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 from mocketmq_compat.delay.store import bound
-from mocketmq_compat.delay.wheel.loaded_file import LoadedFile
 from mocketmq_compat.delay.wheel.record import (
     HEAD,
     KEY_OFFSET,
@@ -62,7 +62,7 @@ class _File:
     size: int = 0
     waiting: int = 0
     last_number: int = 0
-    loaded: LoadedFile | None = None
+    loaded: EntryTable | None = None  # the wheel's slots: pending messages with the offsets of their records
 
 
 class WheelStore:
@@ -168,7 +168,7 @@ class WheelStore:
         with self._lock:
             for start, file in self._files.items():
                 if file.loaded is not None:
-                    counts |= file.loaded.by_second()
+                    counts |= file.loaded.by_second
                 elif file.waiting:
                     counts[start + SPAN_S - 1] = file.waiting
         return counts
@@ -189,7 +189,7 @@ class WheelStore:
         with self._appending:
             file = self._files.get(start)
             if file is None:
-                file = _File(loaded=LoadedFile({}) if start <= self._loaded_to_s else None)
+                file = _File(loaded=EntryTable(1) if start <= self._loaded_to_s else None)
             offset = self._append(start, file, encode_record(entry, content))
             with self._lock:
                 self._files[start] = file
@@ -258,44 +258,42 @@ class WheelStore:
                 error.strerror,
             )
 
-    def _load(self, start: int) -> LoadedFile | None:
+    def _load(self, start: int) -> EntryTable | None:
         """Return a file's pending messages, loading it if needed; None if it is gone. Raises OSError."""
         file = self._files.get(start)
         if file is None or file.loaded is not None:
             return None if file is None else file.loaded
         size = file.size
-        loaded = LoadedFile(self._scan(start, size))
+        loaded = self._scan(start, size)
         with self._appending:
             if self._files.get(start) is not file:  # removed meanwhile
                 return None
             with suppress(FileNotFoundError), self.folder.open(start, file.size) as data:
-                for each in records(data, size):
-                    if isinstance(each, WheelDamage):
-                        self._put_aside(start, data, each)
-                    elif not each.size:
-                        loaded.remove(each.entry)
-                    elif each.entry not in self._refused:
-                        loaded.add(each.entry, each.offset)
+                self._read_on(start, data, size, loaded)
             pass_point("wheel.loaded")
-            count = sum(loaded.by_second().values())
             with self._lock:
                 if file.loaded is None:  # otherwise another thread has loaded the file
                     file.loaded = loaded
-                    self.recounts += count != file.waiting
-                    file.waiting = count
+                    self.recounts += len(loaded) != file.waiting
+                    file.waiting = len(loaded)
             return file.loaded
 
-    def _scan(self, start: int, size: int) -> dict[Entry, int]:
-        """Read the offsets of pending messages in a file's first ``size`` bytes, and quarantine damage."""
-        try:
-            with self.folder.open(start, size) as data:
-                found = [*records(data)]
-                for each in found:
-                    if isinstance(each, WheelDamage):
-                        self._put_aside(start, data, each)
-        except FileNotFoundError:
-            return {}
-        return {entry: offset for entry, offset in waiting(found).items() if entry not in self._refused}
+    def _scan(self, start: int, size: int) -> EntryTable:
+        """Read the pending messages in a file's first ``size`` bytes, and quarantine damage."""
+        found = EntryTable(1)
+        with suppress(FileNotFoundError), self.folder.open(start, size) as data:
+            self._read_on(start, data, 0, found)
+        return found
+
+    def _read_on(self, start: int, data: Content, offset: int, found: EntryTable) -> None:
+        """Add the pending messages from ``offset`` on, remove the settled ones, and quarantine damage."""
+        for each in records(data, offset):
+            if isinstance(each, WheelDamage):
+                self._put_aside(start, data, each)
+            elif not each.size:
+                found.remove(each.entry)
+            elif each.entry not in self._refused:
+                found.add(each.entry, each.offset)
 
     # Pending messages
 
@@ -308,38 +306,26 @@ class WheelStore:
             if len(found) >= BATCH and file.loaded is None:
                 return [*found, bound(start * US_PER_S)]
             try:
-                for some in self._by_second(start, file, without, limit):
-                    found += some
-                    if len(found) >= limit:
-                        return found[:limit]
+                pending = self._pending_of(start, file)
             except OSError as error:
                 self._pass_over(start, error)
+            else:
+                # Under the lock, so that no message leaves both the wheel and ``without`` in between.
+                found += pending.first(limit - len(found), without, self._lock)
+                if len(found) >= limit:
+                    break
         return found
 
-    def _by_second(
-        self, start: int, file: _File, without: Container[Entry] = (), limit: int | None = None
-    ) -> Iterator[list[Entry]]:
-        """Yield a file's pending messages in order, by second, the first ``limit`` of each.
-
-        Yields those of an unloaded file in one list.
-        """
+    def _pending_of(self, start: int, file: _File) -> EntryTable:
+        """Return a file's pending messages. Reads an unloaded file without loading it. Raises OSError."""
         with self._lock:
             loaded = file.loaded
-            seconds = [] if loaded is None else loaded.seconds()
-        if loaded is None:
-            others = in_order(entry for entry in self._scan(start, file.size) if entry not in without)
-            yield [*itertools.islice(others, limit)]
-        else:
-            for second in seconds:
-                with self._lock:  # so that no message leaves both the wheel and ``without`` in between
-                    others = (entry for entry in loaded.of(second) if entry not in without)
-                    some = [*itertools.islice(others, limit)]
-                yield some
+        return self._scan(start, file.size) if loaded is None else loaded
 
     def all(self) -> Iterator[Entry]:
-        """Yield every message. Reads unloaded files without loading them. Raises OSError."""
+        """Yield every message. Raises OSError."""
         for start, file in self._in_order():
-            for some in self._by_second(start, file):
+            for some in self._pending_of(start, file).pages(self._lock):
                 yield from some
 
     def holds(self, entry: Entry) -> bool:
@@ -353,7 +339,7 @@ class WheelStore:
     def _offset(self, entry: Entry) -> int | None:
         loaded = self._load(start_of(entry))
         with self._lock:
-            return None if loaded is None else loaded.offset(entry)
+            return None if loaded is None else loaded.number_of(entry)
 
     def read(self, entry: Entry) -> bytes:
         """Read the message's content; if the record's head is damaged, return the whole record."""
@@ -390,11 +376,12 @@ class WheelStore:
         found: list[Entry] = []
         for start, file in self._in_order():
             with self._lock:
-                some = None if file.loaded is None else file.loaded.matching(field, value)
-            if some is None:
+                loaded = file.loaded
+            if loaded is not None:
+                found += loaded.matching(field, value, self._lock)
+            else:
                 mentioned = self._mentioned(start, file.size, field, value, field_offset)
-                some = [entry for entry in mentioned if self.holds(entry)]
-            found += some
+                found += (entry for entry in mentioned if self.holds(entry))
         return sorted(found)
 
     def _mentioned(self, start: int, size: int, field: int, value: int, field_offset: int) -> set[Entry]:
@@ -439,7 +426,7 @@ class WheelStore:
                 return True
             if file.loaded is None:
                 return False
-            gone = [entry for entry in entries if file.loaded.offset(entry) is not None]
+            gone = [entry for entry in entries if entry in file.loaded]
             if len(gone) == file.waiting:
                 self._remove_file(start, file)
             elif gone:
