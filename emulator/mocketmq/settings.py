@@ -22,6 +22,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 TopicPermission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
 ProxyMode = Literal["cluster", "local"]
+FailoverMode = Literal["none", "acting-master", "controller"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
 TimedSchemeName = Literal["directories", "wheel", "slots", "sorted"]
@@ -151,6 +152,18 @@ class Settings:
         rules.whole_number(0, 1),
         "number of slaves of each broker, from which consumers pull while their broker is down; the port of a"
         " slave is 5 above that of its broker (docs/brokers.md)",
+    )
+    failover: FailoverMode = _setting(
+        "none",
+        rules.choice(FailoverMode),
+        "what follows when a broker has been silent for failover_after: nothing (none), its slave stands in"
+        " for it and takes no messages (acting-master), or its slave is promoted (controller)",
+    )
+    failover_after_us: int = _setting(
+        "10s",
+        rules.duration("1h", "1ms"),
+        "time by the broker's clock for which a broker is silent before failover",
+        name="failover_after",
     )
     crash_loses: rules.CrashLoss = _setting(
         "nothing",

@@ -85,6 +85,10 @@ def load_settings(
         _check_declared_brokers(brokers, given, file)
         given["brokers"] = len(brokers)
     settings = Settings(**given)
+    if settings.failover != "none" and not settings.slaves:
+        raise SettingError(
+            "failover", settings.failover, "none without slaves; --slaves 1 gives each broker one"
+        )
     queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
     topics = _declarations(TopicDeclaration, "topics", declared["topics"], queues, file)
     settings = replace(settings, declared_brokers=brokers)

@@ -158,8 +158,13 @@ export interface BrokerState {
   inRoutesUntilMs: number | null;
   /** Delayed messages that are due and wait for the broker to start again. */
   held: number;
-  /** Null without remoting. */
+  /** That of the master. Null without remoting. */
   port: number | null;
+  /** Null without a slave, like `slaveState`. */
+  slavePort: number | null;
+  slaveState: 'running' | 'down' | null;
+  /** Whether a promotion has made the slave the master. */
+  promoted: boolean;
 }
 
 /** A broker for tests. Refused requests reject with BrokerError, failed expectations with AssertionError. */
@@ -208,6 +213,8 @@ export interface Mocketmq {
   crashBroker(name: string, how?: { loses?: string }): Promise<number>;
   /** Shut a broker down, which takes it out of all routes at once. */
   shutDownBroker(name: string): Promise<void>;
+  /** Make the slave of a broker its master. A broker that runs becomes the slave; one that is down does when it starts. */
+  promoteSlave(name: string): Promise<void>;
   /** Start a broker again, which delivers what became due while it was down. */
   startBroker(name: string): Promise<void>;
   /** Delete all messages and offsets of a broker that is down, as if its disk were lost. */

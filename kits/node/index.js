@@ -100,6 +100,8 @@ class Mocketmq {
 
   async shutDownBroker(name) { await this.#change(name, 'shutdown'); }
 
+  async promoteSlave(name) { await this.#change(name, 'promote'); }
+
   async startBroker(name) { await this.#change(name, 'start'); }
 
   async wipeBroker(name) { await this.#change(name, 'wipe'); }

@@ -24,7 +24,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
 OWN = {
     *("advertise", "broker_port", "data", "grpc_port", "host", "http_port"),
     *("namesrv_port", "port", "ready_file", "token"),
-    *("brokers", "slaves", "proxy_mode"),  # the service has the ports of one
+    *("brokers", "slaves", "failover", "failover_after", "proxy_mode"),  # the service has the ports of one
 }
 """Settings that the chart itself sets."""
 HELM = "helm.sh/helm/v3/cmd/helm@v3.18.4"

@@ -110,6 +110,28 @@ async def test_the_setting_says_what_each_crash_loses() -> None:
         assert (await client.crash_broker(B))["lost"] == 1
 
 
+async def test_a_slave_is_promoted_by_api_and_command_line() -> None:
+    async with forked_broker("--clock", "manual", "--slaves", "1") as process, Client(process.url) as client:
+        [before] = await client.brokers()
+        assert (before["slave_state"], before["promoted"]) == ("running", False)
+        await client.crash_broker(A)
+        [promoted, back] = [await client.promote_slave(A), await client.start_broker(A)]
+        assert (promoted["lost"], promoted["slave_state"]) == (0, "down")
+        for state in (promoted, back):
+            assert (state["port"], state["slave_port"]) == (before["slave_port"], before["port"])
+            assert (state["state"], state["promoted"]) == ("running", True)
+        await client.add_fault("replicate-late", by="5s")
+        await client.send("orders", "lost")
+        shell = Shell(process.url)
+        shown = (await shell("brokers", "promote", A)).stdout
+        assert shown == "broker-a is running, in routes; messages lost: 1\n"
+        await client.cut_off_broker(A, "clients")
+        shown = (await shell("brokers", "promote", A)).stdout
+        assert shown == "broker-a is running, slave promoted, slave down, in routes\n"
+        refused = await shell("brokers", "promote", A)
+        assert (refused.code, "the slave of broker-a is down" in refused.stderr) == (1, True)
+
+
 async def received(client: Client) -> list[str]:
     found: list[Any] = await client.receive("orders", group="billing", max_messages=16)
     if found:

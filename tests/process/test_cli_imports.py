@@ -35,6 +35,7 @@ COMMANDS = {
         "brokers crash broker-a",
         "brokers start broker-a",
         "brokers shutdown broker-b",
+        "brokers promote broker-b",
         "brokers wipe broker-b",
         "brokers cut-off broker-a clients",
         "brokers reconnect broker-a",

@@ -105,7 +105,7 @@ WITHOUT = {
         "clock next",
     ),
     *("topics create", "topics delete", "groups create", "groups reset", "groups delete", "faults rm"),
-    *("brokers", "brokers ls", "brokers crash", "brokers shutdown", "brokers start"),
+    *("brokers", "brokers ls", "brokers crash", "brokers shutdown", "brokers promote", "brokers start"),
     *("brokers cut-off", "brokers reconnect", "brokers read-only", "brokers writable", "brokers wipe"),
     *("name-servers", "name-servers ls", "name-servers stop", "name-servers start", "name-servers freeze"),
     *("name-servers hide", "name-servers keep", "name-servers correct"),

@@ -1,6 +1,7 @@
 """Random lives of three brokers under load: nothing is early, each message arrives once, nothing is lost.
 
-Crashes lose what they are told to: messages that were sent in a time before, and nothing else.
+Crashes lose what they are told to: messages that were sent in a time before, and nothing else. Promotions
+lose what the slave does not have.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from hypothesis.stateful import initialize, invariant, rule, run_state_machine_a
 from mocketmq.broker.registry.brokers import CutOff
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import BrokerDownError, BrokerStateError, EmulatorError, NoPermissionError
+from mocketmq.faults.rule import FaultRule
 from mocketmq.message.broker_share import broker_names
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
@@ -54,15 +56,21 @@ class ClusterMachine(Machine):
         self.is_cut = [False] * BROKERS
         self.is_read_only = [False] * BROKERS
         self.silent_us: list[int | None] = [None] * BROKERS
+        self.ended_us: list[int | None] = [None] * BROKERS
+        self.has_slave = [True] * BROKERS
+        self.lag_us = 0
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(lag_s=st.sampled_from([0, 5]))
+    def start(self, lag_s: int) -> None:
         self.open()
         self.do(self.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, 6))
         self.now_us = self.broker.clock.now_us()
+        self.lag_us = lag_s * US_PER_S
+        if lag_s:
+            self.do(self.broker.faults.add_rule(FaultRule(do="replicate-late", by=f"{lag_s}s")))
 
     def open(self) -> None:
-        context = running_broker(self.directory.name, levels=LEVELS, brokers=BROKERS)
+        context = running_broker(self.directory.name, levels=LEVELS, brokers=BROKERS, slaves=1)
         self.broker = self.do(self.running.enter_async_context(context))
 
     @rule(index=indexes, queue=st.integers(0, QUEUES - 1), level=st.integers(0, len(DELAYS_US)))
@@ -117,8 +125,24 @@ class ClusterMachine(Machine):
             self.do(lives.shut_down(name))
         silent_us = self.silent_us[index]
         self._heal(index, is_up=False)
+        self.ended_us[index] = self.now_us
         if is_crash:
             self.silent_us[index] = self.now_us if silent_us is None else silent_us
+
+    @rule(index=indexes)
+    def promote(self, index: int) -> None:
+        step = self.broker.broker_lives.promote(broker_names(BROKERS)[index])
+        if not self.has_slave[index]:
+            with pytest.raises(BrokerStateError):
+                self.do(step)
+            return
+        ended_us = self.ended_us[index]
+        end_us = self.now_us if ended_us is None else ended_us
+        is_well = self.is_up[index] and not self.is_cut[index] and self.silent_us[index] is None
+        assert self.do(step).lost == self._lose(index, end_us - self.lag_us)
+        self._heal(index)
+        self.has_slave[index] = is_well
+        self._settle()
 
     def _lose(self, index: int, since_us: int) -> int:
         """Lose messages of the broker that were sent since, and undo deliveries. Return how many are lost."""
@@ -135,7 +159,7 @@ class ClusterMachine(Machine):
         for index in indexes:
             self.is_up[index] = is_up
             self.is_cut[index] = self.is_read_only[index] = False
-            self.silent_us[index] = None
+            self.silent_us[index] = self.ended_us[index] = None
 
     @rule(index=indexes, side=st.sampled_from(["clients", "name-servers"]))
     def cut_off(self, index: int, side: CutOff) -> None:
@@ -173,12 +197,14 @@ class ClusterMachine(Machine):
     @rule(index=indexes)
     def begin(self, index: int) -> None:
         step = self.broker.broker_lives.start(broker_names(BROKERS)[index])
-        if self.is_up[index]:
+        if self.is_up[index] and self.has_slave[index]:
             with pytest.raises(BrokerStateError):
                 self.do(step)
             return
         self.do(step)
-        self._heal(index)
+        if not self.is_up[index]:
+            self._heal(index)
+        self.has_slave[index] = True
         self._settle()
 
     @rule()
@@ -186,6 +212,7 @@ class ClusterMachine(Machine):
         self.do(self.running.aclose())
         self.open()
         self._heal(*range(BROKERS))
+        self.has_slave = [True] * BROKERS
         self._settle()
 
     def _settle(self) -> None:

@@ -41,6 +41,7 @@ def test_defaults_apply_without_any_source() -> None:
     assert settings.retain_age_us == 72 * 60 * MINUTE_US
     assert settings.retain_bytes == 0
     assert settings.crash_loses == 0
+    assert (settings.failover, settings.failover_after_us) == ("none", 10_000_000)
     assert (settings.port, settings.token, settings.advertise) == (None, None, None)
     assert (settings.aliyun_port, settings.access_keys, settings.namesrv_address) == (None, None, None)
     assert (settings.acl, settings.tls) == (None, "permissive")
@@ -162,6 +163,12 @@ def test_port_0_opens_no_disabled_port() -> None:
     assert load_settings({"port": 0, "aliyun_port": 0}, {}).aliyun_port == 0
 
 
+def test_failover_needs_slaves() -> None:
+    with pytest.raises(SettingError, match="failover is 'controller'; allowed: none without slaves"):
+        load_settings({"failover": "controller"}, {})
+    assert load_settings({"failover": "controller", "slaves": "1"}, {}).failover == "controller"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "allowed"),
     [
@@ -191,6 +198,8 @@ def test_port_0_opens_no_disabled_port() -> None:
         ("brokers", "0", "1 to 8"),
         ("brokers", "9", "1 to 8"),
         ("slaves", "2", "0 to 1"),
+        ("failover", "raft", "none or acting-master or controller"),
+        ("failover_after", "2h", "from 1ms to 1h"),
         ("crash_loses", "something", "nothing, unreplicated, or a duration such as 200ms, up to 1h"),
         ("crash_loses", "61m", "nothing, unreplicated, or a duration such as 200ms, up to 1h"),
         ("name_servers", "0", "1 to 8"),

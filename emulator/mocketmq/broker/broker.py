@@ -20,6 +20,7 @@ from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.settler import Settler
 from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
+from mocketmq.broker.failover import Failover
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
@@ -102,6 +103,7 @@ class Broker:
     replication: Replication
     crash_loss: CrashLoss
     broker_lives: BrokerLives
+    failover: Failover
     name_servers: NameServerViews
     lite_expiry: LiteExpiry
     lite_subscriptions: LiteSubscriptions

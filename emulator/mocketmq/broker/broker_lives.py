@@ -6,17 +6,23 @@ A broker that is down has closed ports. Its messages stay in the store; a crash 
 the reason why they are late. Routes still name a broker that has crashed, for 120 s by the broker's clock
 (``broker/registry/brokers.py``); one that was shut down has left the name server.
 
+A promotion makes the slave of a broker its master: the ports of both change roles, and the messages that the
+slave does not have are lost. A broker that was down when its slave was promoted comes back as the slave.
+There is never more than one master: one that is cut off ends when its slave is promoted.
+
 A broker that is cut off runs. Cut off from clients, it keeps their connections and answers nothing, as in a
 network that loses all packets. Cut off from name servers, it serves its clients until routes forget it.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
+from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
+from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import (
     HEALTHY,
@@ -27,43 +33,60 @@ from mocketmq.broker.registry.brokers import (
     RegisteredBroker,
 )
 from mocketmq.broker.replication import Replication
+from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.errors import BrokerStateError
 from mocketmq.event_loop import run_to_completion
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.schedule.timer import Timer
 from mocketmq.setting_rules import CrashLoss
+from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 log: Final = logging.getLogger(__name__)
 
 
-class Crash(NamedTuple):
-    """A broker that has crashed, and the number of messages that it has lost."""
+COPY_OFFSETS_US: Final = 10 * US_PER_S
+"""Time between two copies of a group's offsets to a slave, which lacks what was committed since the last.
+
+Upstream, this is up to ten seconds (SlaveSynchronize.java, BrokerController.java, 5.3.3).
+"""
+
+
+class BrokerLoss(NamedTuple):
+    """A broker that has crashed or whose slave was promoted, and the number of messages that it has lost."""
 
     broker: RegisteredBroker
     lost: int
 
 
 class BrokerLives:
-    """Changes the conditions of brokers, one at a time."""
+    """Changes the conditions of brokers, one at a time.
+
+    Changes that delete messages also hold the timer's lock, which is always taken first.
+    """
 
     def __init__(
         self,
         store: Store,
+        timer: Timer,
         brokers: ClusterBrokers,
         held: HeldDeliveries,
         locks: QueueLocks,
         outage: Outage,
         end_polls: Callable[[], None],
         wipe: Callable[[BrokerShare], Awaitable[None]],
-        lose: Callable[[BrokerShare, int, int], Awaitable[int]],
+        lose: Callable[[BrokerShare, int, int, int], Awaitable[int]],
         loses: CrashLoss,
         replication: Replication,
+        slave_offsets: SlaveOffsets,
+        committed_offsets: CommittedOffsets,
     ) -> None:
         self._clock = store.clock
         self._writer = store.writer
+        self._timer = timer
         self._brokers = brokers
         self._held = held
         self._locks = locks
@@ -73,6 +96,8 @@ class BrokerLives:
         self._lose = lose
         self._loses = loses
         self._replication = replication
+        self._slave_offsets = slave_offsets
+        self._committed_offsets = committed_offsets
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
@@ -80,39 +105,115 @@ class BrokerLives:
         held = await self._held.counts()
         await self._release([each for each in self._brokers if each.downtime in held])
 
-    async def crash(self, name: str, loses: CrashLoss | None = None) -> Crash:
+    async def crash(self, name: str, loses: CrashLoss | None = None) -> BrokerLoss:
         """End a broker's connections and close its ports. Its routes stay for a while.
 
         It loses what it has stored in the last ``loses`` microseconds, or what its slave does not have yet.
         By default, the setting says it. Raises BrokerNotFoundError, BrokerStateError unless the broker runs,
         and a StoreError.
         """
-        return await run_to_completion(self._end(name, "crashed", self._loses if loses is None else loses))
+        loses = self._loses if loses is None else loses
+        return await run_to_completion(self._crash(name, loses))
+
+    async def _crash(self, name: str, loses: CrashLoss) -> BrokerLoss:
+        if not loses:  # also works while the clock moves
+            return await self._end(name, "crashed", 0)
+        async with self._timer.intervention():
+            return await self._end(name, "crashed", loses)
 
     async def shut_down(self, name: str) -> RegisteredBroker:
         """Take a broker out of all routes, end its connections and close its ports. Raises like ``crash``."""
         return (await run_to_completion(self._end(name, "shut-down", 0))).broker
 
-    async def _end(self, name: str, state: BrokerState, loses: CrashLoss) -> Crash:
+    async def _end(self, name: str, state: BrokerState, loses: CrashLoss) -> BrokerLoss:
         lost = 0
         async with self._lock:
             broker = self._running(name)
-            silent_us = self._silent_us(broker) if state == "crashed" else None
-            end_us = self._clock.now_us()
-            loses_us = self._replication.lag_us(broker) if loses == "unreplicated" else loses
-            self._replication.end(broker)
-            async with self._changed_to(BrokerCondition(state, silent_us), [broker]):
+            end = self._replication.end(broker)
+            loses_us = end.lag_us if loses == "unreplicated" else loses
+            async with self._changed_to({broker: self._ended_condition(broker, state)}):
                 await self._outage.update()
                 if loses_us:
-                    lost = await self._lose(broker.share, end_us, loses_us)
+                    lost = await self._lose(broker.share, end.at_us, loses_us, 0)
                     log.info("%s: lost %d messages of the last %s", name, lost, format_duration(loses_us))
+            self._forget_clients(broker)
+            return BrokerLoss(broker, lost)
 
-            def is_lost(queue: TopicQueue) -> bool:
-                return broker.share.has_queue(*queue)
+    def _ended_condition(self, broker: RegisteredBroker, state: BrokerState) -> BrokerCondition:
+        return BrokerCondition(
+            state,
+            self._silent_us(broker),
+            is_promoted=broker.condition.is_promoted,
+            is_slave_down=broker.condition.is_slave_down,
+        )
 
-            self._locks.forget(is_lost)
-            self._end_polls()  # only now, so that clients of the broker get no answer; those over gRPC do
-            return Crash(broker, lost)
+    def _forget_clients(self, broker: RegisteredBroker) -> None:
+        """Forget the locks at a broker that has ended, and end the long polls of its clients.
+
+        Only now, so that clients of the broker get no answer; those over gRPC do.
+        """
+        self._forget_locks(broker)
+        self._end_polls()
+
+    def _forget_locks(self, broker: RegisteredBroker) -> None:
+        def is_lost(queue: TopicQueue) -> bool:
+            return broker.share.has_queue(*queue)
+
+        self._locks.forget(is_lost)
+
+    async def promote(self, name: str) -> BrokerLoss:
+        """Make the slave of a broker its master, which has what was replicated. The rest is lost.
+
+        A broker that runs becomes the slave. One that is down or cut off ends, and is the slave when it
+        starts again. Raises BrokerNotFoundError, BrokerStateError unless a slave runs, and a StoreError.
+        """
+        return await run_to_completion(self._promote_alone(name))
+
+    async def _promote_alone(self, name: str) -> BrokerLoss:
+        async with self._timer.intervention(), self._lock:
+            broker = self._brokers.broker_named(name)
+            self._check_has_running_slave(broker)
+            return await self._promote(broker)
+
+    async def promote_silent(self, broker: RegisteredBroker, silent_us: int) -> None:
+        """Promote the slave of a broker that is silent since an instant, unless that has changed.
+
+        The caller holds the timer's lock.
+        """
+        async with self._lock:
+            if broker.condition.silent_us == silent_us and broker.has_running_slave:
+                await self._promote(broker)
+
+    async def _promote(self, broker: RegisteredBroker) -> BrokerLoss:
+        former = broker.condition
+        is_slave_down = former.state != "running" or bool(former.cut_off_from)
+        end = self._replication.end(broker)
+        offsets = self._slave_offsets.of_broker(broker)
+        down = self._ended_condition(broker, "crashed") if former.state == "running" else former
+        promoted = BrokerCondition(is_promoted=not former.is_promoted, is_slave_down=is_slave_down)
+        async with self._changed_to({broker: down}):
+            await self._outage.update()
+            lost = await self._lose(broker.share, end.at_us, end.lag_us, COPY_OFFSETS_US)
+            self._brokers.set_condition(broker, promoted)
+            await self._commit(offsets)
+            await self._release([broker])
+            await self._outage.update()
+        self._forget_clients(broker)
+        log.info("%s: promoted its slave, lost %d messages", broker.name, lost)
+        return BrokerLoss(broker, lost)
+
+    async def _commit(self, offsets: Mapping[tuple[str, Queue], int]) -> None:
+        """Commit the offsets that groups have committed at a slave."""
+        for (group, queue), offset in offsets.items():
+            await self._committed_offsets.report(group, queue.topic, queue.queue_id, offset)
+
+    def _check_has_running_slave(self, broker: RegisteredBroker) -> None:
+        if not broker.has_slave:
+            raise BrokerStateError(f"{broker.name} has no slave; start mocketmq with --slaves 1")
+        if not broker.has_running_slave:
+            raise BrokerStateError(
+                f"the slave of {broker.name} is down; allowed: a slave that runs. Start {broker.name} first"
+            )
 
     def _running(self, name: str) -> RegisteredBroker:
         broker = self._brokers.broker_named(name)
@@ -157,22 +258,33 @@ class BrokerLives:
     async def start(self, name: str) -> RegisteredBroker:
         """Start a broker again on its ports, and deliver the messages that became due while it was down.
 
-        Raises BrokerNotFoundError, and BrokerStateError if the broker runs.
+        If its slave was promoted, it starts as the slave. Raises BrokerNotFoundError, and BrokerStateError if
+        nothing of the broker is down.
         """
         return await run_to_completion(self._start_one(name))
 
     async def _start_one(self, name: str) -> RegisteredBroker:
         async with self._lock:
-            broker = self._ended(name)
-            await self._start([broker])
+            broker = self._brokers.broker_named(name)
+            condition = broker.condition
+            if condition.state != "running":
+                started = BrokerCondition(is_promoted=condition.is_promoted)
+            elif condition.is_slave_down:
+                started = condition._replace(is_slave_down=False)
+            else:
+                raise self._runs(broker)
+            await self._start({broker: started})
             return broker
+
+    def _runs(self, broker: RegisteredBroker) -> BrokerStateError:
+        return BrokerStateError(
+            f"{broker.name} is running; allowed: crashed or shut-down. Crash it or shut it down first"
+        )
 
     def _ended(self, name: str) -> RegisteredBroker:
         broker = self._brokers.broker_named(name)
         if broker.state == "running":
-            raise BrokerStateError(
-                f"{name} is running; allowed: crashed or shut-down. Crash it or shut it down first"
-            )
+            raise self._runs(broker)
         return broker
 
     async def wipe(self, name: str) -> RegisteredBroker:
@@ -180,7 +292,7 @@ class BrokerLives:
         return await run_to_completion(self._wipe_one(name))
 
     async def _wipe_one(self, name: str) -> RegisteredBroker:
-        async with self._lock:
+        async with self._timer.intervention(), self._lock:
             broker = self._ended(name)
             await self._wipe(broker.share)
             log.info("%s: wiped", name)
@@ -192,36 +304,43 @@ class BrokerLives:
 
     async def _start_all(self) -> None:
         async with self._lock:
-            await self._start([each for each in self._brokers if each.condition != HEALTHY])
+            await self._start({each: HEALTHY for each in self._brokers if each.condition != HEALTHY})
 
     async def start_restored(self) -> None:
         """Start every broker that is down, and release what brokers held in a restored snapshot."""
         await self.start_all()
         await self.load()
 
-    async def _start(self, brokers: Sequence[RegisteredBroker]) -> None:
-        if brokers:
-            async with self._changed_to(HEALTHY, brokers):
-                await self._release(brokers)
-                await self._outage.update()
+    async def _start(self, conditions: Mapping[RegisteredBroker, BrokerCondition]) -> None:
+        if not conditions:
+            return
+        handed_back: dict[tuple[str, Queue], int] = {}
+        for each in conditions:
+            if self._brokers.has_acting_masters and each.state != "running":
+                handed_back |= self._slave_offsets.of_broker(each)  # BrokerPreOnlineService.java, 5.3.3
+                self._forget_locks(each)  # those of its slave
+        async with self._changed_to(conditions):
+            await self._commit(handed_back)
+            await self._release([*conditions])
+            await self._outage.update()
 
     @asynccontextmanager
     async def _changed_to(
-        self, condition: BrokerCondition, brokers: Sequence[RegisteredBroker]
+        self, conditions: Mapping[RegisteredBroker, BrokerCondition]
     ) -> AsyncIterator[None]:
         """Change the condition of brokers. If the rest of the change fails, restore conditions and ports."""
-        former = [(each, each.condition) for each in brokers]
-        for each in brokers:
+        former = {each: each.condition for each in conditions}
+        for each, condition in conditions.items():
             self._brokers.set_condition(each, condition)
         try:
             yield
         except BaseException:
-            for each, before in former:
+            for each, before in former.items():
                 self._brokers.set_condition(each, before)
             await self._outage.update()
             raise
-        for each in brokers:
-            log.info("%s: %s", each.name, condition.state)
+        for each in conditions:
+            log.info("%s: %s", each.name, each.state)
 
     async def _release(self, brokers: Sequence[RegisteredBroker]) -> None:
         def work(batch: Batch) -> None:

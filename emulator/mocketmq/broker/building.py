@@ -30,6 +30,7 @@ from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.settler import Settler
 from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
+from mocketmq.broker.failover import Failover
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
@@ -126,7 +127,7 @@ async def open_broker(
         _make_removal(broker, settings)
         _make_snapshots(broker, settings)
         broker.opened_pack = None
-        _add_due_sources(broker)
+        _add_due_sources(broker, settings)
         _start(broker, stack)
         yield broker
 
@@ -260,6 +261,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     )
     broker.broker_lives = BrokerLives(
         store,
+        timer,
         registry.brokers,
         broker.held,
         broker.queue_locks,
@@ -269,8 +271,12 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
         loss.run,
         settings.crash_loses,
         broker.replication,
+        broker.slave_offsets,
+        broker.committed_offsets,
     )
     await broker.broker_lives.load()
+    broker.failover = Failover(store.clock, registry.brokers, broker.broker_lives, settings.failover_after_us)
+    registry.brokers.on_changed.append(timer.changed)
     broker.name_servers = NameServerViews(registry.brokers, broker.outage, settings.name_servers)
     registry.topics.lites.on_made = timer.changed
     broker.lite_subscriptions = LiteSubscriptions(
@@ -388,8 +394,10 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
     broker.snapshots = Snapshots(settings, broker.store.clock, broker.committed_offsets, capture, restorer)
 
 
-def _add_due_sources(broker: Broker) -> None:
+def _add_due_sources(broker: Broker, settings: Settings) -> None:
     """Add the due sources to the timer. At the same instant, a source that was added earlier fires first."""
+    if settings.failover == "controller":
+        broker.timer.add_source(broker.failover)
     for source in (
         broker.outage,
         *broker.schemes,

@@ -245,7 +245,7 @@ class Lives:
         if is_system_topic(goal.topic):
             return
         if row.intervention == "lost" and row.intervened_us is not None:
-            text = f"lost by the crash of {self._brokers.name_of(goal)}"
+            text = f"lost when {self._brokers.name_of(goal)} went down"
             if row.kind != "cancelled" and row.intervened_us > row.store_us:
                 text += f", {format_duration(row.intervened_us - row.store_us)} after it was stored"
             yield self._event(row, row.intervened_us, "lost", text, rank=_AFTER_ALL)

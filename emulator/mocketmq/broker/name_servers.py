@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from mocketmq.broker.outage import Outage
-from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
+from mocketmq.broker.registry.brokers import BrokerCondition, ClusterBrokers, RegisteredBroker
 from mocketmq.errors import NameServerNotFoundError
 from mocketmq.event_loop import run_to_completion
 
@@ -26,6 +26,7 @@ class NameServerView:
         self.is_stopped = False
         self._brokers = brokers
         self._errors: dict[str, bool] = {}  # whether it lists the broker, where that may be wrong
+        self._frozen: dict[str, BrokerCondition] = {}
 
     @property
     def hidden(self) -> list[str]:
@@ -46,9 +47,14 @@ class NameServerView:
         is_listed = self._errors.get(broker.name)
         return self._brokers.is_routed(broker) if is_listed is None else is_listed
 
+    def condition(self, broker: RegisteredBroker) -> BrokerCondition:
+        """The condition of the broker as far as it knows, which says the ports of master and slave."""
+        return self._frozen.get(broker.name, broker.condition)
+
     def freeze(self) -> None:
         """Tell from now on what it tells now."""
         self._errors = {each.name: self.lists(each) for each in self._brokers}
+        self._frozen = {each.name: self.condition(each) for each in self._brokers}
 
     def set_listed(self, name: str, *, is_listed: bool) -> None:
         """List a broker or leave it out, whatever its condition. Raises BrokerNotFoundError."""
@@ -57,6 +63,7 @@ class NameServerView:
     def correct(self) -> None:
         """Tell the truth again."""
         self._errors.clear()
+        self._frozen.clear()
 
 
 class NameServerViews:

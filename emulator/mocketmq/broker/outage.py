@@ -35,6 +35,7 @@ class _Place(NamedTuple):
     listener: PortListener
     broker: str | None
     is_down: Callable[[], bool]
+    is_slave: Callable[[], bool]
 
 
 class Outage:
@@ -65,12 +66,14 @@ class Outage:
         listener: PortListener,
         broker: str | None,
         is_down: Callable[[], bool] = lambda: False,
+        is_slave: Callable[[], bool] = lambda: False,
     ) -> None:
         """Add a port, which is closed in outages of this door, and while its broker ``is_down``.
 
-        ``broker`` is None for a port that does not belong to one broker of the cluster.
+        ``broker`` is None for a port that does not belong to one broker of the cluster. Outages do not close
+        the port of a slave.
         """
-        self._places.append(_Place(kind, door, listener, broker, is_down))
+        self._places.append(_Place(kind, door, listener, broker, is_down, is_slave))
         await self.update()
 
     async def update(self, at_us: int = 0) -> None:
@@ -138,6 +141,8 @@ def _reach(reached_us: list[int], instant_us: int, batch: Batch) -> None:
 
 def _shuts(fault: FaultInjector, place: _Place) -> bool:
     rule = fault.rule
+    if place.is_slave():
+        return False
     return rule.do == place.kind and rule.door in (UNSET, place.door) and rule.broker in (UNSET, place.broker)
 
 

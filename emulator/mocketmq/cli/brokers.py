@@ -25,10 +25,13 @@ def ls(broker: BlockingClient, output: Output) -> None:
     """List the brokers: their states, ports, and due messages that wait for them."""
     found = broker.brokers()
     rows = [
-        (each["name"], _condition(each), "yes" if each["in_routes"] else "no", each["port"], each["held"])
+        (
+            *(each["name"], _condition(each), "yes" if each["in_routes"] else "no"),
+            *(each["port"], each["slave_port"], each["held"]),
+        )
         for each in found
     ]
-    output.show({"brokers": found}, Table(("name", "state", "in routes", ">port", ">held"), rows))
+    output.show({"brokers": found}, Table(("name", "state", "in routes", ">port", ">slave", ">held"), rows))
 
 
 @brokers.command("crash", epilog=examples("brokers crash broker-b", "brokers crash broker-b --loses 200ms"))
@@ -43,8 +46,7 @@ def ls(broker: BlockingClient, output: Output) -> None:
 def crash(broker: BlockingClient, output: Output, name: str, loses: str | None) -> None:
     """Crash a broker: its connections end, and routes name it for another 120 s by the broker's clock."""
     found = broker.crash_broker(name, loses=loses)
-    more = f"; messages lost: {found['lost']}" if found["lost"] else ""
-    _show(output, found, more)
+    _show(output, found, _lost(found))
 
 
 @brokers.command("shutdown", epilog=examples("brokers shutdown broker-b"))
@@ -53,6 +55,18 @@ def crash(broker: BlockingClient, output: Output, name: str, loses: str | None) 
 def shutdown(broker: BlockingClient, output: Output, name: str) -> None:
     """Shut a broker down: it leaves all routes at once, and its connections end."""
     _show(output, broker.shut_down_broker(name))
+
+
+@brokers.command("promote", epilog=examples("brokers promote broker-b"))
+@_NAME
+@with_broker
+def promote(broker: BlockingClient, output: Output, name: str) -> None:
+    """Make the slave of a broker its master. Messages that the slave does not have are lost.
+
+    A broker that runs becomes the slave; one that is down or cut off does when it starts.
+    """
+    found = broker.promote_slave(name)
+    _show(output, found, _lost(found))
 
 
 @brokers.command("start", epilog=examples("brokers start broker-b"))
@@ -112,7 +126,16 @@ def writable(broker: BlockingClient, output: Output, name: str) -> None:
 
 def _condition(found: dict[str, Any]) -> str:
     sides = [f"cut off from {side}" for side in found["cut_off_from"]]
-    return ", ".join((found["state"], *sides, *(["read-only"] if found["read_only"] else [])))
+    more = (
+        ("read-only", found["read_only"]),
+        ("slave promoted", found["promoted"]),
+        ("slave down", found["slave_state"] == "down"),
+    )
+    return ", ".join((found["state"], *sides, *(word for word, applies in more if applies)))
+
+
+def _lost(found: dict[str, Any]) -> str:
+    return f"; messages lost: {found['lost']}" if found["lost"] else ""
 
 
 def _show(output: Output, found: dict[str, Any], more: str = "") -> None:

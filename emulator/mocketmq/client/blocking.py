@@ -189,6 +189,7 @@ class BlockingClient:
     brokers = _blocking(Operations.brokers)
     crash_broker = _blocking(Operations.crash_broker)
     shut_down_broker = _blocking(Operations.shut_down_broker)
+    promote_slave = _blocking(Operations.promote_slave)
     start_broker = _blocking(Operations.start_broker)
     wipe_broker = _blocking(Operations.wipe_broker)
     cut_off_broker = _blocking(Operations.cut_off_broker)

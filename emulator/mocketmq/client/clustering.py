@@ -37,6 +37,14 @@ class Clustering(ApiCalls):
         """Shut a broker down, which takes it out of all routes at once."""
         return await self._call("POST", api_path("brokers", name, "shutdown"))
 
+    async def promote_slave(self, name: str) -> JsonObject:
+        """Make the slave of a broker its master, at the slave's address.
+
+        A broker that runs becomes the slave; one that is down does when it starts. The result counts the
+        ``lost`` messages, which the slave did not have.
+        """
+        return await self._call("POST", api_path("brokers", name, "promote"))
+
     async def start_broker(self, name: str) -> JsonObject:
         """Start a broker again, which delivers what became due while it was down."""
         return await self._call("POST", api_path("brokers", name, "start"))

@@ -226,6 +226,7 @@ TABLE: Final[Mapping[str, Needs]] = {
     "correct_name_server": _CLUSTER_UPDATE,
     "crash_broker": _CLUSTER_UPDATE,
     "shut_down_broker": _CLUSTER_UPDATE,
+    "promote_slave": _CLUSTER_UPDATE,
     "start_broker": _CLUSTER_UPDATE,
     "wipe_broker": _CLUSTER_UPDATE,
     "cut_off_from_clients": _CLUSTER_UPDATE,

@@ -1,7 +1,7 @@
 """Routes for the brokers of the cluster: list them, and change the condition of one."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -13,14 +13,17 @@ from mocketmq.http_api.fields import Input, NoInput, matching
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss
 
+SlaveState = Literal["running", "down"]
+
 
 class BrokerOut(msgspec.Struct, frozen=True):
     """A broker of the cluster.
 
     `in_routes` says whether the name server lists it: while it runs, and after a crash or while it is cut off
     from the name servers until `in_routes_until_ms` by the broker's clock, which is null otherwise. `held`
-    counts delayed messages that are due and wait for the broker to start again. `port` is null without
-    remoting, `slave_port` without a slave.
+    counts delayed messages that are due and wait for the broker to start again. `port` is that of the
+    master, and null without remoting, as `slave_port` is. `slave_state` is null without a slave. `promoted`
+    says that a promotion has made the slave the master, which changes the ports of both.
     """
 
     name: str
@@ -32,10 +35,18 @@ class BrokerOut(msgspec.Struct, frozen=True):
     held: int
     port: int | None
     slave_port: int | None
+    slave_state: SlaveState | None
+    promoted: bool
 
 
 class CrashOut(BrokerOut, frozen=True):
     """A broker that has crashed. `lost` counts the messages, retries and dead letters that it has lost."""
+
+    lost: int
+
+
+class PromotionOut(BrokerOut, frozen=True):
+    """A broker whose slave was promoted. `lost` counts the messages that the slave did not have."""
 
     lost: int
 
@@ -93,8 +104,21 @@ async def shut_down_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     return await _answer(call, await call.broker.broker_lives.shut_down(path.broker))
 
 
+async def promote_slave(call: ApiCall, path: BrokerPath) -> PromotionOut:
+    """Makes the slave of the broker its master, at the slave's address, with the messages that it has.
+
+    A broker that runs becomes the slave. One that is down or cut off ends; when it starts, it is the slave.
+    """
+    promotion = await call.broker.broker_lives.promote(path.broker)
+    out = await _answer(call, promotion.broker)
+    return PromotionOut(**msgspec.structs.asdict(out), lost=promotion.lost)
+
+
 async def start_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """Opens the broker's ports again, and delivers what became due while it was down."""
+    """Opens the broker's ports again, and delivers what became due while it was down.
+
+    A broker whose slave was promoted meanwhile starts as the slave.
+    """
     return await _answer(call, await call.broker.broker_lives.start(path.broker))
 
 
@@ -134,6 +158,10 @@ async def _answer(call: ApiCall, registered: RegisteredBroker) -> BrokerOut:
 
 def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -> BrokerOut:
     brokers, condition = call.broker.registry.brokers, registered.condition
+    port, slave_port = registered.ports_by_role(is_promoted=condition.is_promoted)
+    slave_state: SlaveState | None = None
+    if registered.has_slave:
+        slave_state = "running" if registered.has_running_slave else "down"
     is_routed, until_us = brokers.is_routed(registered), brokers.routed_until_us(registered)
     return BrokerOut(
         registered.name,
@@ -143,8 +171,10 @@ def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -
         is_routed,
         until_us // US_PER_MS if is_routed and until_us is not None else None,
         held.get(registered.downtime, 0),
-        registered.port or None,
-        registered.slave_port,
+        port or None,
+        slave_port,
+        slave_state,
+        condition.is_promoted,
     )
 
 
@@ -169,6 +199,7 @@ BROKERS = RouteGroup(
             answer=CrashOut, body=CrashIn, is_body_optional=True
         ),
         _life("shutdown", "Shut a broker down", shut_down_broker),
+        _life("promote", "Promote the slave of a broker", promote_slave)._replace(answer=PromotionOut),
         _life("start", "Start a broker again", start_broker),
         _life("wipe", "Wipe a broker that is down", wipe_broker),
         _life("cut-off-from-clients", "Cut a broker off from its clients", cut_off_from_clients),

@@ -15,8 +15,13 @@ type BrokerState struct {
 	InRoutesUntilMS int64 `json:"in_routes_until_ms"`
 	// Held counts delayed messages that are due and wait for the broker to start again.
 	Held int `json:"held"`
-	// Port is that for clients, or 0 without remoting.
+	// Port is that of the master, or 0 without remoting.
 	Port int `json:"port"`
+	// SlavePort is 0 and SlaveState empty without a slave. The state is running or down.
+	SlavePort  int    `json:"slave_port"`
+	SlaveState string `json:"slave_state"`
+	// Promoted says whether a promotion has made the slave the master.
+	Promoted bool `json:"promoted"`
 }
 
 // Side is what CutOffBroker cuts a broker off from.
@@ -60,6 +65,13 @@ func (b *Broker) CrashBroker(name string, loses ...string) int {
 func (b *Broker) ShutDownBroker(name string) {
 	b.t.Helper()
 	b.change(name, "shutdown")
+}
+
+// PromoteSlave makes the slave of a broker its master. A broker that runs becomes the slave; one that is down does
+// when it starts.
+func (b *Broker) PromoteSlave(name string) {
+	b.t.Helper()
+	b.change(name, "promote")
 }
 
 // StartBroker starts a broker again, which delivers what became due while it was down.

@@ -185,6 +185,8 @@ func (p *player) step(t testing.TB, mq *Broker, each step) {
 		if each.Lost != nil {
 			equal(t, lost, *each.Lost)
 		}
+	case "promoteSlave":
+		mq.PromoteSlave(each.Name)
 	case "shutDownBroker":
 		mq.ShutDownBroker(each.Name)
 	case "startBroker":

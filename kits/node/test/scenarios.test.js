@@ -54,6 +54,7 @@ const words = {
     assert.equal(found, lost ?? found);
   },
   shutDownBroker: step => mq.shutDownBroker(step.name),
+  promoteSlave: step => mq.promoteSlave(step.name),
   startBroker: step => mq.startBroker(step.name),
   wipeBroker: step => mq.wipeBroker(step.name),
   cutOffBroker: step => mq.cutOffBroker(step.name, step.side),

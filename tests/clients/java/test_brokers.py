@@ -132,6 +132,41 @@ async def test_messages_of_a_crash_in_the_middle_arrive_with_retries(
 
 
 @pytest.mark.parametrize("version", ["java-4.9", "java-5.5"])
+async def test_a_client_goes_on_with_the_slave_that_is_promoted(
+    built: None,  # noqa: ARG001
+    home: Path,
+    version: str,
+) -> None:
+    topic = group = "shipments"
+    options = ("--slaves", "1", "--failover", "controller", "--topic-queues", str(QUEUES))
+    async with running_remoting_broker(*options) as alone:
+        await alone.control.create_topic(topic, queues=QUEUES)
+        [ports] = await alone.control.brokers()
+        async with rocketmq_driver(version, home, name_server=alone.name_server) as driver:
+            await driver.call("consume", group=group, topic=topic, orderly=True)
+            sent = Sent(driver, topic)
+            await sent.send("send_orderly")
+            assert (sent.failed, sent.ports) == (0, {ports["port"]})
+            await all_arrive(driver, group, sent)
+
+            await alone.control.crash_broker(A)
+            await alone.control.advance("10s")
+            [promoted] = await alone.control.brokers()
+            assert promoted["port"] == ports["slave_port"]
+            async with asyncio.timeout(WAIT_S):
+                while ports["slave_port"] not in sent.ports:  # until the client asks for routes again
+                    await sent.send("send_orderly")
+            await all_arrive(driver, group, sent)
+
+            await alone.control.start_broker(A)
+            failed = sent.failed
+            await sent.send("send_orderly")
+            assert sent.failed == failed
+            received = await all_arrive(driver, group, sent)
+            assert is_in_order(received, sent)
+
+
+@pytest.mark.parametrize("version", ["java-4.9", "java-5.5"])
 async def test_a_consumer_pulls_from_the_slave_of_a_broker_that_is_down(
     built: None,  # noqa: ARG001
     home: Path,

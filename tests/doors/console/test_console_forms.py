@@ -291,9 +291,23 @@ async def test_brokers_of_a_cluster_crash_and_start_by_buttons(browser: "Browser
         assert fault.rule.broker == "broker-b"
 
 
+async def test_the_slave_of_a_single_broker_is_promoted_by_a_button(browser: "Browser") -> None:
+    async with running_grpc(slaves=1) as (emulator, _), ClientSession() as session:
+        [broker] = emulator.broker.registry.brokers
+        async with console_page(browser, Api(emulator, session).emulator.url, "faults") as page:
+            row = page.get_by_role("row", name=re.compile("broker-a"))
+            await row.get_by_role("button", name="Crash: broker-a").click()
+            await row.get_by_role("button", name="Promote slave: broker-a").click()
+            await expect(row).to_contain_text("down · has changed places with the broker")
+            assert (broker.state, broker.condition.is_promoted) == ("running", True)
+            await row.get_by_role("button", name="Start: broker-a").click()
+            await expect(row).to_contain_text("running · has changed places with the broker")
+            assert broker.has_running_slave
+
+
 @pytest.mark.parametrize("width", [390, 1_280])
 async def test_brokers_of_a_cluster_fit_on_each_width(browser: "Browser", width: int) -> None:
-    async with running_grpc(brokers=2) as (emulator, _), ClientSession() as session:
+    async with running_grpc(brokers=2, slaves=1) as (emulator, _), ClientSession() as session:
         url = Api(emulator, session).emulator.url
         async with console_page(browser, url, "faults", width=width) as page:
             await page.get_by_role("button", name="Crash: broker-b").click()

@@ -157,6 +157,7 @@ NEEDS: Mapping[str, tuple[str, Any, list[tuple[str, str]]]] = {
     "move_to_next": ("/v1/clock/next", {}, CLUSTER_UPDATE),
     "crash_broker": ("/v1/brokers/broker-a/crash", None, CLUSTER_UPDATE),
     "shut_down_broker": ("/v1/brokers/broker-a/shutdown", None, CLUSTER_UPDATE),
+    "promote_slave": ("/v1/brokers/broker-a/promote", None, CLUSTER_UPDATE),
     "start_broker": ("/v1/brokers/broker-a/start", None, CLUSTER_UPDATE),
     "wipe_broker": ("/v1/brokers/broker-a/wipe", None, CLUSTER_UPDATE),
     "cut_off_from_clients": ("/v1/brokers/broker-a/cut-off-from-clients", None, CLUSTER_UPDATE),

@@ -2,10 +2,12 @@
 
 A slave has the offsets of its broker. What is committed at the slave meanwhile is never handed back, as in
 RocketMQ: when the broker starts again, its own offsets hold, and a consumer that starts then gets messages
-twice. Consumers that stay connected commit their offsets once more.
+twice. Consumers that stay connected commit their offsets once more. A slave that is promoted keeps them.
 """
 
-from mocketmq.broker.registry.brokers import ClusterBrokers
+from collections.abc import Mapping
+
+from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.store.queue import Queue
 
 
@@ -25,6 +27,14 @@ class SlaveOffsets:
     def committed(self, group: str, queue: Queue) -> int | None:
         """The offset that the group has committed at the slave since its broker is down, if any."""
         return self._offsets.get((group, queue))
+
+    def of_broker(self, broker: RegisteredBroker) -> Mapping[tuple[str, Queue], int]:
+        """The offsets that groups have committed at the slave of this broker, by group and queue."""
+        return {
+            key: offset
+            for key, offset in self._offsets.items()
+            if self._brokers.broker_of_queue(key[1]) is broker
+        }
 
     def _forget(self) -> None:
         left = {key: offset for key, offset in self._offsets.items() if self._brokers.is_down(key[1])}

@@ -19,7 +19,7 @@ from mocketmq.store.database import MEMORY
 
 MASK: Final = "***"
 KEPT: Final = (
-    *("brokers", "slaves", "crash_loses", "name_servers", "proxy_mode"),
+    *("brokers", "slaves", "failover", "failover_after", "crash_loses", "name_servers", "proxy_mode"),
     *("profile", "levels", "server_version", "mixed_message_type"),
     *("start_deliver_time", "start_deliver_window", "delay_limits", "timed_scheme"),
     *("auto_create_topics", "auto_create_groups", "topic_queues"),

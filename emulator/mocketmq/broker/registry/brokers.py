@@ -31,12 +31,15 @@ class BrokerCondition(NamedTuple):
     """The condition of a broker; by default it runs, and all is well.
 
     ``silent_us`` is the instant by the broker's clock since which the name servers hear nothing of it.
+    ``is_promoted`` says that its slave has become the master: the ports of both have changed roles.
     """
 
     state: BrokerState = "running"
     silent_us: int | None = None
     cut_off_from: frozenset[CutOff] = frozenset()
     is_read_only: bool = False
+    is_promoted: bool = False
+    is_slave_down: bool = False
 
 
 HEALTHY: Final = BrokerCondition()
@@ -45,13 +48,15 @@ HEALTHY: Final = BrokerCondition()
 class RegisteredBroker:
     """A broker and its condition. ``port`` is 0 without remoting.
 
-    ``slave_port`` is that of its slave, None without one, and ``slave_id`` the slave's id in routes.
+    ``slave_port`` is that of its slave, None without one or without remoting, and ``slave_id`` the slave's id
+    in routes. A promotion changes the roles of these ports, but not the ports.
     ``grpc_port`` is None unless the broker has an endpoint of its own for gRPC. ``advertise`` is the
     ``host`` or ``host:port`` that clients are given, or None.
     """
 
-    def __init__(self, share: BrokerShare) -> None:
+    def __init__(self, share: BrokerShare, *, has_slave: bool) -> None:
         self.share = share
+        self.has_slave = has_slave
         self.port = 0
         self.vip_port: int | None = None
         self.slave_port: int | None = None
@@ -69,6 +74,22 @@ class RegisteredBroker:
     def is_reachable(self) -> bool:
         """Whether clients reach the broker."""
         return self.state == "running" and "clients" not in self.condition.cut_off_from
+
+    @property
+    def has_running_slave(self) -> bool:
+        """Whether the broker has a slave that runs."""
+        return self.has_slave and not self.condition.is_slave_down
+
+    def ports_by_role(self, *, is_promoted: bool) -> tuple[int, int | None]:
+        """The ports of the master and of the slave, which is None without one."""
+        if is_promoted and self.slave_port is not None:
+            return self.slave_port, self.port
+        return self.port, self.slave_port
+
+    @property
+    def master_port(self) -> int:
+        """The port of the master, which takes messages."""
+        return self.ports_by_role(is_promoted=self.condition.is_promoted)[0]
 
     def permits(self, perm: int) -> int:
         """The part of a topic's permission that the broker grants."""
@@ -101,14 +122,21 @@ class ClusterBrokers:
     ``down`` has the indexes of brokers that do not run. ``unreachable`` adds those cut off from clients, and
     ``closed`` adds to these the read-only ones. ``endpoints`` is the number of brokers and slaves. The
     functions ``on_changed`` are called after each change.
+
+    With ``acting_after_us``, name servers forget a silent broker after that time instead, and its slave is
+    then an acting master: it stands in for the broker, but takes no messages.
     """
 
-    def __init__(self, clock: Clock, names: tuple[str, ...], slaves: int = 0) -> None:
+    def __init__(
+        self, clock: Clock, names: tuple[str, ...], slaves: int = 0, acting_after_us: int | None = None
+    ) -> None:
         self._clock = clock
+        self._route_lifetime_us = ROUTE_LIFETIME_US if acting_after_us is None else acting_after_us
+        self.has_acting_masters = acting_after_us is not None
         shares = [BrokerShare(names, position) for position in range(len(names))]
         if names == ALONE.names:
             shares = [ALONE]
-        self._all = [RegisteredBroker(share) for share in shares]
+        self._all = [RegisteredBroker(share, has_slave=bool(slaves)) for share in shares]
         self.names = names
         self.endpoints = len(names) * (1 + slaves)
         self.down: frozenset[int] = frozenset()
@@ -167,7 +195,11 @@ class ClusterBrokers:
     def routed_until_us(self, broker: RegisteredBroker) -> int | None:
         """The instant until which the name server lists a silent broker, or None."""
         silent_us = broker.condition.silent_us
-        return None if silent_us is None else silent_us + ROUTE_LIFETIME_US
+        return None if silent_us is None else silent_us + self._route_lifetime_us
+
+    def is_acting(self, broker: RegisteredBroker) -> bool:
+        """Whether the slave of the broker is an acting master."""
+        return self.has_acting_masters and broker.has_running_slave and not self.is_routed(broker)
 
     def routed(self, brokers: int | None = None) -> Sequence[RegisteredBroker]:
         """The brokers that the name server lists, out of all or the first ``brokers``."""

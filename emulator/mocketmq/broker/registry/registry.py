@@ -57,7 +57,8 @@ async def open_registry(
 
     ``access`` gets the users of the store.
     """
-    brokers = ClusterBrokers(store.clock, settings.broker_names, settings.slaves)
+    acting_after_us = settings.failover_after_us if settings.failover == "acting-master" else None
+    brokers = ClusterBrokers(store.clock, settings.broker_names, settings.slaves, acting_after_us)
     topics = Topics(
         store,
         brokers,

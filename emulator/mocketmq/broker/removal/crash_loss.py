@@ -124,22 +124,23 @@ class CrashLoss:
         self.on_changed: Callable[[int], None] = lambda _begin: None
         self._parked_queue = self._topics.get(TIMER_TOPIC).queues[0]
 
-    async def run(self, share: BrokerShare, crash_us: int, loses_us: int) -> int:
+    async def run(self, share: BrokerShare, crash_us: int, loses_us: int, uncopied_us: int = 0) -> int:
         """Lose what a broker that is down stored less than ``loses_us`` before ``crash_us``, or later.
 
-        Returns the number of lost messages, retries and dead letters. Raises a StoreError.
+        Committed offsets of the last ``uncopied_us`` are lost, even if no messages are. Returns the number of
+        lost messages, retries and dead letters. The caller holds the timer's lock. Raises a StoreError.
         """
-        since_us = crash_us - loses_us
-        async with self._timer.intervention():
-            await self._notes.written()
-            while True:
-                found = await self._find(share, since_us)
-                work = partial(self._lose, share=share, found=found, crash_us=crash_us)
-                lost: int | None = await self._writer.commit(work, alone=True, until="visible")
-                if lost is not None:
-                    break
-            self._timer.changed()
-        await self._writer.synced()
+        since_us, commits_since_us = crash_us - loses_us, crash_us - max(loses_us, uncopied_us)
+        await self._notes.written()
+        while True:
+            found = await self._find(share, since_us)
+            work = partial(
+                self._lose, share=share, found=found, crash_us=crash_us, commits_since_us=commits_since_us
+            )
+            lost: int | None = await self._writer.commit(work, alone=True, until="visible")
+            if lost is not None:
+                break
+        self._timer.changed()
         return lost
 
     async def _find(self, share: BrokerShare, since_us: int) -> _Found:
@@ -180,7 +181,9 @@ class CrashLoss:
     def _is_for(self, share: BrokerShare, message: StoredMessage) -> bool:
         return self._has(share, self._topics.queue(message.real_queue_key or 0))
 
-    def _lose(self, batch: Batch, share: BrokerShare, found: _Found, crash_us: int) -> int | None:
+    def _lose(
+        self, batch: Batch, share: BrokerShare, found: _Found, crash_us: int, commits_since_us: int
+    ) -> int | None:
         """Lose what was found. Returns None if a send in progress has been stored since it was read."""
         if any(queue.next_offset != end for queue, end in found.ends_before.items()):
             return None
@@ -200,7 +203,7 @@ class CrashLoss:
             delete_receipts(batch, log_offset)
         batch.on_commit(partial(self._groups.close_receipts, gone))
         self._cut(batch, found.ends, found.since_us)
-        self._undo_commits(batch, share, found.since_us)
+        self._undo_commits(batch, share, commits_since_us)
         for receipt in found.acknowledged:
             if receipt.log_offset not in taken:
                 self._receipts.undo_acknowledgement(batch, receipt)

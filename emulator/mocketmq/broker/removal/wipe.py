@@ -58,36 +58,37 @@ class Wipe:
         self._trail = trail
 
     async def run(self, share: BrokerShare) -> None:
-        """Delete the broker's messages, visible, delayed and half, and the offsets of groups there."""
-        async with self._timer.intervention():
-            queues = [queue for queue in self._topics.queues if self._has(share, queue)]
-            keys = {queue.key for queue in queues}
-            pending = [(scheme, await _pending(scheme, keys)) for scheme in self._schemes]
-            places = (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, HALF_PREFIX)
-            halves = [half for half, key in await self._database.rows(_HALVES, places) if key in keys]
+        """Delete the broker's messages, visible, delayed and half, and the offsets of groups there.
 
-            def work(batch: Batch) -> None:
-                for scheme, messages in pending:
-                    scheme.cancel(batch, messages)
-                for log_offset in halves:
-                    delete_receipts(batch, log_offset)
-                    batch.execute(DELETE_MESSAGE, (log_offset,))
-                batch.on_commit(lambda: self._groups.close_receipts(halves))
-                if not share.position:  # the first broker has all lite topics
-                    self._lite_expiry.delete(batch, list(self._topics.lites))
-                for queue in queues:
-                    self._held.drop_repeats(batch, queue)
-                    delete_receipts_of_queue(batch, queue)
-                    batch.sweep(DELETE_MESSAGES, (queue.key,))
-                    batch.execute(EMPTIED, (0, 0, batch.next_log_offset, queue.key))
-                self._groups.leave_queues(batch, queues)
-                batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
-                batch.on_commit(lambda: _begin_again(queues, batch.next_log_offset))
-                batch.on_commit(lambda: self._trail.forget(queues))
+        The caller holds the timer's lock.
+        """
+        queues = [queue for queue in self._topics.queues if self._has(share, queue)]
+        keys = {queue.key for queue in queues}
+        pending = [(scheme, await _pending(scheme, keys)) for scheme in self._schemes]
+        places = (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, HALF_PREFIX)
+        halves = [half for half, key in await self._database.rows(_HALVES, places) if key in keys]
 
-            await self._writer.commit(work, alone=True, until="visible")
-            self._timer.changed()
-        await self._writer.synced()
+        def work(batch: Batch) -> None:
+            for scheme, messages in pending:
+                scheme.cancel(batch, messages)
+            for log_offset in halves:
+                delete_receipts(batch, log_offset)
+                batch.execute(DELETE_MESSAGE, (log_offset,))
+            batch.on_commit(lambda: self._groups.close_receipts(halves))
+            if not share.position:  # the first broker has all lite topics
+                self._lite_expiry.delete(batch, list(self._topics.lites))
+            for queue in queues:
+                self._held.drop_repeats(batch, queue)
+                delete_receipts_of_queue(batch, queue)
+                batch.sweep(DELETE_MESSAGES, (queue.key,))
+                batch.execute(EMPTIED, (0, 0, batch.next_log_offset, queue.key))
+            self._groups.leave_queues(batch, queues)
+            batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
+            batch.on_commit(lambda: _begin_again(queues, batch.next_log_offset))
+            batch.on_commit(lambda: self._trail.forget(queues))
+
+        await self._writer.commit(work, alone=True, until="visible")
+        self._timer.changed()
 
     def _has(self, share: BrokerShare, queue: Queue) -> bool:
         """Whether the broker has the queue: neither the cluster as a whole nor a lite topic."""

@@ -368,7 +368,7 @@ class Expectations:
         """Describe the state of a message."""
         sent = seen.sent
         if sent.is_lost:
-            return f"lost by the crash of {self._registry.brokers.name_of(sent.queue)}"
+            return f"lost when {self._registry.brokers.name_of(sent.queue)} went down"
         if sent.is_cancelled:
             return "cancelled"
         if not sent.positions:

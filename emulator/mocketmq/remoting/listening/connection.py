@@ -146,7 +146,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if not local or not peer:  # the client closed the connection before the accept
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
-        reached = self._hub.reached(local[:2], peer[0])
+        self._ends = local[:2], peer[0]
+        reached = self._hub.reached(*self._ends)
         self._dispatcher, share, advertised, name_server, is_slave = reached
         self.peer, self.port = with_port(*peer[:2]), local[1]
         if self._tap is not None:
@@ -160,6 +161,14 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)
         log.debug("%s has connected to port %d", self.peer, local[1])
+
+    def look_at_role(self) -> None:
+        """Serve the next requests as a broker or its slave, if a promotion has changed the port's role."""
+        reached = self._hub.reached(*self._ends)
+        channel = self._channel
+        if reached.is_slave != channel.is_slave or reached.advertised.address != channel.advertised:
+            self._dispatcher, channel.is_slave = reached.dispatcher, reached.is_slave
+            channel.advertised, channel.store_host = reached.advertised
 
     @property
     def incomplete(self) -> int:

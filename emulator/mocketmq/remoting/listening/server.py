@@ -17,7 +17,6 @@ from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.door_tap import DoorTap
-from mocketmq.faults.rule import OutageKind
 from mocketmq.hosts import with_port
 from mocketmq.open_ports import BrokerDoors, OpenPort
 from mocketmq.port_listener import PortListener
@@ -194,45 +193,67 @@ class RemotingServer:
                 option = "--namesrv-port" if port in self._name_server_of else "--broker-port"
                 raise cannot_listen(self._settings.host, port, error, option) from error
         for port, port_listener in self._port_listeners.items():
-            if port in self._slave_of:
-                continue  # a slave runs whatever becomes of its broker
-            if registered := self._broker_of.get(port):
-                place: tuple[OutageKind, str | None] = "broker-away", registered.name
-                is_down = partial(_is_down, registered)
+            if registered := self._at_port(port):
+                await self._broker.outage.add_listener(
+                    *("broker-away", DOOR, port_listener, registered.name),
+                    partial(self._is_down, port),
+                    partial(self._is_slave, port),
+                )
             else:
-                place = "name-server-away", None
-                is_down = partial(_is_stopped, self._name_server_of[port])
-            kind, name = place
-            await self._broker.outage.add_listener(kind, DOOR, port_listener, name, is_down)
-        self._brokers.on_changed.append(self._cut_off)
+                is_stopped = partial(_is_stopped, self._name_server_of[port])
+                await self._broker.outage.add_listener(
+                    "name-server-away", DOOR, port_listener, None, is_stopped
+                )
+        self._brokers.on_changed.append(self._brokers_changed)
         self._tick_later()
 
-    def _cut_off(self) -> None:
-        """Let nothing through at the ports of brokers that clients do not reach."""
+    def _at_port(self, port: int) -> RegisteredBroker | None:
+        """The broker whose port this is, or its slave's; None for a name server."""
+        return self._broker_of.get(port) or self._slave_of.get(port)
+
+    def _is_slave(self, port: int) -> bool:
+        """Whether the port is that of a slave, which a promotion changes."""
+        if slave := self._slave_of.get(port):
+            return not slave.condition.is_promoted
+        broker = self._broker_of.get(port)
+        return broker is not None and broker.condition.is_promoted
+
+    def _is_down(self, port: int) -> bool:
+        broker = self._at_port(port)
+        if broker is None:
+            return False
+        return broker.condition.is_slave_down if self._is_slave(port) else broker.state != "running"
+
+    def _brokers_changed(self) -> None:
+        """Let nothing through at the ports of brokers that clients do not reach, and change roles."""
         before = self.hub.cut_off
-        self.hub.cut_off = frozenset(port for port, each in self._broker_of.items() if not each.is_reachable)
+        self.hub.cut_off = frozenset(
+            port
+            for port in (*self._broker_of, *self._slave_of)
+            if (each := self._at_port(port)) and not each.is_reachable and not self._is_slave(port)
+        )
         for connection in list(self.hub.connections):
             if connection.port in before - self.hub.cut_off:
                 connection.reconnected()
+            connection.look_at_role()
 
     def _reached(self, local: tuple[str, int], peer: str) -> Reached:
         """What a client has reached at a local port."""
         host, port = local
-        slave = self._slave_of.get(port)
-        registered = self._broker_of.get(port) or slave or self._brokers[0]
+        is_slave = self._is_slave(port)
+        registered = self._at_port(port) or self._brokers[0]
         advertiser = self._advertisers[registered.share.position]
-        advertised = advertiser.address_for(host, peer, registered.port)
         return Reached(
-            self._at_slave if slave else self.dispatcher,
+            self._at_slave if is_slave else self.dispatcher,
             registered.share,
-            advertised,
+            advertiser.address_for(host, peer, registered.master_port),
             self._name_server_of.get(port),
-            slave is not None,
+            is_slave,
         )
 
     def _cut(self, port: int) -> None:
-        broker, name_server, why = self._broker_of.get(port), self._name_server_of.get(port), "injected fault"
-        if broker is not None and _is_down(broker):
+        broker, name_server, why = self._at_port(port), self._name_server_of.get(port), "injected fault"
+        if broker is not None and self._is_down(port):
             why = broker.downtime
         elif name_server is not None and name_server.is_stopped:
             why = f"name server {name_server.number} stopped"
@@ -281,7 +302,3 @@ class RemotingServer:
 
 def _is_stopped(name_server: NameServerView) -> bool:
     return name_server.is_stopped
-
-
-def _is_down(registered: RegisteredBroker) -> bool:
-    return registered.state != "running"

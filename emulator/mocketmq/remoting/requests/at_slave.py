@@ -2,7 +2,7 @@
 
 A slave reads the store of its broker, up to an instant if it is behind (``broker/replication.py``). It takes
 no messages, locks no queues and changes no topics or groups. Source: the processors of 5.5.0 in the role
-SLAVE, with ``slaveReadEnable``.
+SLAVE, with ``slaveReadEnable``. An acting master also locks queues, and takes no messages either.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
-from mocketmq.remoting.requests import offsets, pulling
+from mocketmq.remoting.requests import locks, offsets, pulling
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
@@ -125,9 +125,18 @@ async def _update_offset(call: RemotingCall[offsets.UpdateConsumerOffsetHeader])
     return Response()
 
 
-async def _lock_none(_call: RemotingCall[NoHeader]) -> Response:
-    """Lock no queue, so that no consumer in order takes a queue that its broker gives to another one."""
-    return Response(body=dumps({"lockOKMQSet": []}))
+async def _lock(call: RemotingCall[NoHeader]) -> Response:
+    """Lock no queue unless acting, as no consumer may take a queue that its broker gives to another one."""
+    return await locks.lock(call) if _is_acting(call) else Response(body=dumps({"lockOKMQSet": []}))
+
+
+async def _unlock(call: RemotingCall[NoHeader]) -> Response:
+    return await (locks.unlock(call) if _is_acting(call) else _refuse(call))
+
+
+def _is_acting(call: RemotingCall[Any]) -> bool:
+    brokers = call.broker.registry.brokers
+    return brokers.is_acting(brokers[call.channel.share.position])
 
 
 async def _refuse_send(call: RemotingCall[Any]) -> Response:
@@ -145,8 +154,8 @@ async def _refuse_send_back(call: RemotingCall[Any]) -> Response:
 
 
 def _reject(call: RemotingCall[Any]) -> None:
-    """Refuse a message like 5.x, which does so before it reads the request."""
-    if call.settings.server_version >= V5_0_0:
+    """Refuse a message like 5.x, which does so before it reads the request if no slave may act as master."""
+    if call.settings.server_version >= V5_0_0 and not call.broker.registry.brokers.has_acting_masters:
         raise RemotingError(
             ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"
         )
@@ -174,7 +183,8 @@ _HANDLERS: Final[Mapping[int, Handler]] = {
     RequestCode.GET_MAX_OFFSET: _max_offset,
     RequestCode.QUERY_CONSUMER_OFFSET: _query_offset,
     RequestCode.UPDATE_CONSUMER_OFFSET: _update_offset,
-    RequestCode.LOCK_BATCH_MQ: _lock_none,
+    RequestCode.LOCK_BATCH_MQ: _lock,
+    RequestCode.UNLOCK_BATCH_MQ: _unlock,
     RequestCode.CONSUMER_SEND_MSG_BACK: _refuse_send_back,
     RequestCode.END_TRANSACTION: _refuse_decision,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _refuse_reset,

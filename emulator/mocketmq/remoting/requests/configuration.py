@@ -134,13 +134,14 @@ def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
     broker, settings = call.broker, call.settings
     host, _, port = call.channel.advertised.rpartition(":")
     registered, is_slave = broker.registry.brokers[call.channel.share.position], call.channel.is_slave
+    _, slave_port = registered.ports_by_role(is_promoted=registered.condition.is_promoted)
     return _sorted(
         brokerClusterName=CLUSTER,
         brokerName=registered.name,
         brokerId=registered.slave_id if is_slave else 0,
         brokerRole="SLAVE" if is_slave else "ASYNC_MASTER",
         brokerIP1=host.strip("[]"),
-        listenPort=registered.slave_port if is_slave else port,
+        listenPort=slave_port if is_slave else port,
         brokerPermission=6,
         regionId=REGION,
         autoCreateTopicEnable=broker.registry.used_topics.auto_create,

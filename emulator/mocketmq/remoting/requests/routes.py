@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.brokers import RegisteredBroker
-from mocketmq.broker.registry.topic import Topic
+from mocketmq.broker.registry.brokers import BrokerCondition, RegisteredBroker
+from mocketmq.broker.registry.topic import PERM_WRITE, Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.hosts import split_address, with_port
 from mocketmq.message.names import CLUSTER, DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
@@ -81,15 +81,16 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     queues = []
     for each in routed:
         at = topic.at_broker(each.share.position)
+        perm = each.permits(registry.name_server.perm(at.perm, each.name))
         queue_data = {
             "brokerName": each.name,
-            "perm": each.permits(registry.name_server.perm(at.perm, each.name)),
+            "perm": perm & ~PERM_WRITE if _has_acting_master(call, each) else perm,
             "readQueueNums": at.read_queues,
             "topicSysFlag": topic.config.sys_flag,
             "writeQueueNums": at.write_queues,
         }
         queues.append(queue_data)
-    datas = [_broker_data(call, each) for each in routed]
+    datas = [_broker_data(call, each, shows_acting=True) for each in routed]
     route = {"brokerDatas": datas, "filterServerTable": {}, "queueDatas": queues}
     order = registry.name_server.order(name)
     return _json(route if order is None else route | {"orderTopicConf": order})
@@ -250,29 +251,58 @@ def _routed(call: RemotingCall[Any], brokers: int | None = None) -> Sequence[Reg
         return listed
     hidden = () if view is None else view.hidden
     some = islice(registry.brokers, brokers)
-    return [each for each in some if each in listed or (each.slave_port and each.name not in hidden)]
+    return [
+        each
+        for each in some
+        if each in listed or not (_seen(call, each).is_slave_down or each.name in hidden)
+    ]
 
 
-def _broker_data(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[str, Any]:
+def _seen(call: RemotingCall[Any], registered: RegisteredBroker) -> BrokerCondition:
+    """The condition of a broker as the name server knows it."""
+    view = call.channel.name_server
+    return registered.condition if view is None else view.condition(registered)
+
+
+def _broker_data(
+    call: RemotingCall[Any], registered: RegisteredBroker, *, shows_acting: bool = False
+) -> dict[str, Any]:
+    """A broker with its addresses. Upstream, only routes show an acting master, with id 0."""
+    addresses = _addresses(call, registered)
+    if shows_acting and _has_acting_master(call, registered):
+        addresses = {"0": addresses[str(registered.slave_id)]}
     return {
-        "brokerAddrs": _addresses(call, registered),
+        "brokerAddrs": addresses,
         "brokerName": registered.name,
         "cluster": CLUSTER,
-        "enableActingMaster": False,
+        "enableActingMaster": call.broker.registry.brokers.has_acting_masters,
     }
+
+
+def _has_acting_master(call: RemotingCall[Any], registered: RegisteredBroker) -> bool:
+    """Whether a slave stands in for the broker, as far as the name server knows (RouteInfoManager.java)."""
+    is_acting = call.broker.registry.brokers.has_acting_masters and not _is_listed(call, registered)
+    return is_acting and registered.has_slave and not _seen(call, registered).is_slave_down
+
+
+def _is_listed(call: RemotingCall[Any], registered: RegisteredBroker) -> bool:
+    view = call.channel.name_server
+    return call.broker.registry.brokers.is_routed(registered) if view is None else view.lists(registered)
 
 
 def _addresses(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[str, str]:
     """The addresses of the broker and of its slave, by their ids."""
-    address, view = call.channel.advertised, call.channel.name_server
+    address = call.channel.advertised
     host, port = split_address(registered.advertise or address, 0)
     if registered.share.position != call.channel.share.position:
         address = with_port(host, (registered.advertise and port) or registered.port)
-    if registered.slave_port is None:
+    condition = _seen(call, registered)
+    master_port, slave_port = registered.ports_by_role(is_promoted=condition.is_promoted)
+    if slave_port is None:
         return {"0": address}
-    slave = {str(registered.slave_id): with_port(host, registered.slave_port)}
-    is_listed = call.broker.registry.brokers.is_routed(registered) if view is None else view.lists(registered)
-    return {"0": address, **slave} if is_listed else slave
+    found = {"0": with_port(host, master_port)} if _is_listed(call, registered) else {}
+    slave = {} if condition.is_slave_down else {str(registered.slave_id): with_port(host, slave_port)}
+    return {**found, **slave}
 
 
 def _json(value: dict[str, Any]) -> Response:

@@ -100,6 +100,7 @@ final class Scenario {
                 int lost = loses == null ? mq.crashBroker(name) : mq.crashBroker(name, loses);
                 assertEquals(step.getOrDefault("lost", lost), lost);
             }
+            case "promoteSlave" -> mq.promoteSlave(name);
             case "shutDownBroker" -> mq.shutDownBroker(name);
             case "startBroker" -> mq.startBroker(name);
             case "wipeBroker" -> mq.wipeBroker(name);

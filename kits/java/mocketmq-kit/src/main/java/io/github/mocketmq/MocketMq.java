@@ -323,6 +323,16 @@ public final class MocketMq implements AutoCloseable {
     }
 
     /**
+     * Makes the slave of a broker its master. A broker that runs becomes the slave; one that is down does when it
+     * starts.
+     *
+     * @param name such as {@code broker-b}
+     */
+    public void promoteSlave(String name) {
+        changeBroker(name, "promote");
+    }
+
+    /**
      * Starts a broker again, which delivers what became due while it was down.
      *
      * @param name such as {@code broker-b}
