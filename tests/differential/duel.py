@@ -39,7 +39,7 @@ class Duel(NamedTuple):
         found: list[Difference] = []
         async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:
             for op in ops:
-                parted = await self._step(theirs, ours, op)
+                parted = await played(op, theirs, ours, self.known)
                 if theirs.arrivals.by_chance or ours.arrivals.by_chance:
                     self.cut_short.append(op)
                     break
@@ -47,21 +47,6 @@ class Duel(NamedTuple):
                 if any(map(self.known.ends, parted)):
                     break
         return found
-
-    async def _step(self, theirs: Side, ours: Side, op: Op) -> list[Difference]:
-        if op.name == "collect":
-            await _delivered(theirs, ours, theirs.real(op.args["topic"]))
-        elif op.name in CHANGING:  # so that late messages precede new messages in a queue
-            now_s = monotonic()
-            for topic in {*theirs.arrivals.overdue(now_s), *ours.arrivals.overdue(now_s)}:
-                await _delivered(theirs, ours, topic)
-        # Upstream updates its queues and keys after its log, so reads are repeated while the brokers differ.
-        until = monotonic() + PATIENCE_S
-        while True:
-            parted = differences(op, *await asyncio.gather(_seen(theirs, op), _seen(ours, op)))
-            if op.name in CHANGING or monotonic() > until or all(map(self.known.explains, parted)):
-                return parted
-            await asyncio.sleep(POLL_S)
 
     async def shrink(self, ops: Sequence[Op], difference: Difference) -> list[Op]:
         """Return the shortest sequence found within a time limit that still shows this kind of difference."""
@@ -77,6 +62,28 @@ class Duel(NamedTuple):
                     left = fewer
             size //= 2
         return left
+
+
+async def played(
+    op: Op, theirs: Side, ours: Side, known: Known, patience_s: float = PATIENCE_S
+) -> list[Difference]:
+    """Play an operation on both brokers, and return all differences.
+
+    Upstream updates its queues, keys and slaves after its log, so reads are repeated for up to ``patience_s``
+    real seconds while an unknown difference remains.
+    """
+    if op.name == "collect":
+        await _delivered(theirs, ours, theirs.real(op.args["topic"]))
+    elif op.name in CHANGING:  # so that late messages precede new messages in a queue
+        now_s = monotonic()
+        for topic in {*theirs.arrivals.overdue(now_s), *ours.arrivals.overdue(now_s)}:
+            await _delivered(theirs, ours, topic)
+    until = monotonic() + patience_s
+    while True:
+        parted = differences(op, *await asyncio.gather(_seen(theirs, op), _seen(ours, op)))
+        if op.name in CHANGING or monotonic() > until or all(map(known.explains, parted)):
+            return parted
+        await asyncio.sleep(POLL_S)
 
 
 async def _seen(player: Side, op: Op) -> Seen:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Any
 
+from mocketmq.message.names import BROKER
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord
@@ -119,9 +120,11 @@ class Player:
                 self._pushed.setdefault(name, []).append(self._seen(client.pushes.get_nowait()))
         return {name: sorted(seen, key=json.dumps) for name, seen in self._pushed.items()}
 
-    async def lock(self, code: int, client_id: str, group: str, queues: list[tuple[str, int]]) -> Seen:
+    async def lock(
+        self, code: int, client_id: str, group: str, queues: list[tuple[str, int]], broker: str = BROKER
+    ) -> Seen:
         """Lock or unlock queues (41, 42)."""
-        places = [{"brokerName": "broker-a", "topic": topic, "queueId": number} for topic, number in queues]
+        places = [{"brokerName": broker, "topic": topic, "queueId": number} for topic, number in queues]
         body = json.dumps({"clientId": client_id, "consumerGroup": group, "mqSet": places}).encode()
         return self._seen(await (await self.client()).call(code, body=body))
 

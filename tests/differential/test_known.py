@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from tests.differential.cluster_known import SLAVE_RULES
 from tests.differential.difference import differences
 from tests.differential.grpc_known import GRPC_RULES
 from tests.differential.grpc_sequences import grpc_sequence
@@ -16,9 +17,9 @@ from tests.upstream.jars import V4, V5, V5_5
 
 
 def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
-    ids = {rule.id for rule in (*RULES, *NEWER_RULES, *POP_RULES, *GRPC_RULES, *USER_RULES)}
+    ids = {rule.id for rule in (*RULES, *NEWER_RULES, *SLAVE_RULES, *POP_RULES, *GRPC_RULES, *USER_RULES)}
     assert Counter(ids_on_page()) == Counter(ids)
-    for rules in (RULES, NEWER_RULES, POP_RULES, GRPC_RULES, USER_RULES):
+    for rules in (RULES, NEWER_RULES, SLAVE_RULES, POP_RULES, GRPC_RULES, USER_RULES):
         assert len({rule.id for rule in rules}) == len(rules)
 
 

@@ -101,15 +101,11 @@ async def running_upstream(
     loggers that log more than warnings. It is killed on exit. Raises JarsMissingError, UpstreamError.
     """
     jars = await asyncio.to_thread(class_path, version)
-    namesrv_port, broker_port, grpc_port, access_port = _free_ports()
+    namesrv_port, broker_port, grpc_port, access_port = free_ports(4)
     (home / "conf").mkdir(parents=True)
-    disk = shutil.disk_usage(home)
-    if version.startswith("5.") and disk.used > FULLEST_DISK * (disk.used + disk.free):
-        raise UpstreamError(
-            f"RocketMQ {version} refuses messages on a disk over {FULLEST_DISK:.0%} full: make room"
-        )
+    require_room(home, version)
     store, namesrv = home / "store", f"{HOST}:{namesrv_port}"
-    broker_conf = _properties(
+    broker_conf = properties_file(
         home / "broker.properties",
         brokerName=BROKER,
         brokerClusterName=CLUSTER,
@@ -121,7 +117,7 @@ async def running_upstream(
         storePathCommitLog=str(store / "commitlog"),
         **settings,
     )
-    namesrv_conf = _properties(
+    namesrv_conf = properties_file(
         home / "namesrv.properties", listenPort=str(namesrv_port), kvConfigPath=str(home / "kv.json")
     )
     commands: dict[str, tuple[str, ...]] = {"namesrv": ("-c", namesrv_conf), "broker": ("-c", broker_conf)}
@@ -139,14 +135,23 @@ async def running_upstream(
                 if name == "proxy" and has_own_proxy:  # it exits where the name server knows no broker yet
                     await ready(namesrv_port, broker_port, started, account=account)
                 started.append(
-                    await stack.enter_async_context(_java(name, jars, home, arguments, java, levels))
+                    await stack.enter_async_context(java_process(name, jars, home, arguments, java, levels))
                 )
             await ready(namesrv_port, broker_port, started, 0 if proxy is None else grpc_port, account)
         except (TimeoutError, UpstreamError) as error:
-            error.add_note(_said(home))
+            error.add_note(printed(home))
             raise
         pids = started[0].pid, started[1].pid
         yield Upstream(version, namesrv_port, broker_port, pids, 0 if proxy is None else grpc_port)
+
+
+def require_room(home: Path, version: str) -> None:
+    """Raise UpstreamError if this version would refuse messages, as its disk is too full."""
+    disk = shutil.disk_usage(home)
+    if version.startswith("5.") and disk.used > FULLEST_DISK * (disk.used + disk.free):
+        raise UpstreamError(
+            f"RocketMQ {version} refuses messages on a disk over {FULLEST_DISK:.0%} full: make room"
+        )
 
 
 @asynccontextmanager
@@ -154,18 +159,18 @@ async def broker_again(home: Path, version: str, java: Sequence[str] = ()) -> As
     """Restart the killed broker, without waiting until it is ready."""
     jars = await asyncio.to_thread(class_path, version)
     arguments = ("-c", str(home / "broker.properties"))
-    async with _java("broker", jars, home, arguments, java) as process:
+    async with java_process("broker", jars, home, arguments, java) as process:
         yield process
 
 
-def _properties(path: Path, **settings: str) -> str:
+def properties_file(path: Path, **settings: str) -> str:
     """Write a file of settings, and return its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return str(path)
 
 
 @asynccontextmanager
-async def _java(
+async def java_process(
     name: str,
     jars: str,
     home: Path,
@@ -213,7 +218,7 @@ async def ready(
             await asyncio.sleep(_POLL_S)
 
 
-def _said(home: Path) -> str:
+def printed(home: Path) -> str:
     """Return the output of the processes."""
     return "\n".join(path.read_text() for path in sorted(home.glob("*.out")))
 
@@ -230,11 +235,11 @@ async def _knows_broker(namesrv_port: int, broker_port: int, account: Credential
         return False
 
 
-def _free_ports() -> tuple[int, ...]:
-    """Return ports of the name server, of a broker (which also uses port - 2 and port + 1), and two more."""
+def free_ports(count: int) -> tuple[int, ...]:
+    """Return ports that brokers can have, which also use port - 2 and port + 1."""
     while True:
-        ports = _, broker_port, *_ = tuple(Random().sample(_PORTS, 4))
-        if all(map(_is_free, (*ports, broker_port - 2, broker_port + 1))):
+        ports = tuple(Random().sample(_PORTS, count))
+        if all(_is_free(port + shift) for port in ports for shift in (-2, 0, 1)):
             return ports
 
 

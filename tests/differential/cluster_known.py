@@ -1,0 +1,24 @@
+"""Deliberate differences of slaves from those of RocketMQ 5.5.0, beside the differences of brokers."""
+
+from typing import Final
+
+from mocketmq.remoting.wire.codes import RequestCode
+from tests.differential.difference import Difference
+from tests.differential.known import Rule
+from tests.upstream.jars import V5_5
+
+
+def _locks(difference: Difference) -> bool:
+    return difference.op.name == "lock" and difference.path == ("body", "lockOKMQSet") and not difference.ours
+
+
+def _changes(difference: Difference) -> bool:
+    codes = RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+    is_change = difference.op.name == "change" and difference.given("code") in codes
+    return is_change and difference.codes == (0, 1)
+
+
+SLAVE_RULES: Final = (
+    Rule("locks-of-slaves", _locks, versions=(V5_5,)),
+    Rule("changes-at-slaves", _changes, versions=(V5_5,)),
+)
