@@ -61,6 +61,7 @@ class Dispatcher:
         self._settings = settings
         self._requests = dict(requests)
         self._is_cluster = len(broker.registry.brokers) > 1
+        self._static_topics = broker.registry.topics.static_topics
         self._guard = guard
         self._labels = {code: str(code) for code in requests}
         broker.faults.declare(DOOR, operations(requests))
@@ -86,11 +87,13 @@ class Dispatcher:
     def begin_request(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
         """Begin a plain request on the fast path; ``reply`` is called with its response later.
 
-        Returns False, without any effect, for other requests and while fault rules exist. The caller must
-        then use ``answer``, which serves or refuses the request.
+        Returns False, without any effect, for other requests and while fault rules or static topics exist.
+        The caller must then use ``answer``, which serves or refuses the request.
         """
         request = self._requests.get(command.code)
         if request is None or request.fast_path is None or self._broker.faults.of_requests:
+            return False
+        if self._static_topics:
             return False
         lane, effect = channel.lane, request.effect
         if effect is not None:
@@ -151,15 +154,29 @@ class Dispatcher:
         if request is None:
             raise _unsupported(command.code)
         call = self._call(request, channel, command, may_wait=may_wait)
+        handler = partial(self._serve_logical, request) if self._static_topics else request.handler
         lane, effect = channel.lane, request.effect
         if effect is None:
-            return await request.handler(call)
+            return await handler(call)
         if not lane.try_begin(effect):
             await lane.turn(effect)
         try:
-            return await request.handler(call)
+            return await handler(call)
         finally:
             lane.end(effect)
+
+    async def _serve_logical(self, request: Request, call: RemotingCall[Any]) -> Response:
+        """Serve the request, which may be for a logical queue of a static topic.
+
+        A request with ``lo=false`` names the broker's own queue, as upstream.
+        """
+        if request.logical is not None and call.command.ext.get("lo") != "false":
+            topic = self._static_topics.get(call.header.topic)
+            mapping = topic.mapping_at(call.channel.share.position) if topic else None
+            if mapping is not None:
+                header = request.reader.read(call.command.ext)
+                return await request.logical(call._replace(header=header), mapping, request.handler)
+        return await request.handler(call)
 
     def _call(
         self, request: Request, channel: RemotingChannel, command: Command, *, may_wait: bool

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.static_topic import QueueMapping
 from mocketmq.errors import EmulatorError, as_emulator_error
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.channel import RemotingChannel
@@ -56,6 +57,13 @@ FastPath = Callable[[RemotingCall[Any], Reply], bool]
 """Begins a plain request without waiting. For any other request it returns False without any effect.
 
 Its errors are ignored, because the handler is called next and raises the same error.
+"""
+
+
+LogicalHandler = Callable[[RemotingCall[Any], QueueMapping, Handler], Awaitable[Response]]
+"""Serves a request for a logical queue of a static topic, by the handler of ordinary queues.
+
+The header has the queue's number as the client gave it. The mapping is that of the broker.
 """
 
 
@@ -108,8 +116,9 @@ class Request:
     ``header`` is the class for its ext fields; ``names`` maps the class's fields to names on the wire where
     the names differ. ``long_poll`` is set for requests that may wait for messages. ``fast_path`` serves the
     common case without a task; ``handler`` serves the rest. ``effect`` is set for requests that read or
-    change a group's offsets, because these keep their order on a connection. Like long polls, ``is_reading``
-    requests are cancelled when their client disconnects.
+    change a group's offsets, because these keep their order on a connection. ``logical`` serves the request
+    for a logical queue of a static topic. Like long polls, ``is_reading`` requests are cancelled when their
+    client disconnects.
     """
 
     code: RequestCode
@@ -121,6 +130,7 @@ class Request:
     long_poll: LongPoll | None = None
     fast_path: FastPath | None = None
     effect: Effect | None = None
+    logical: LogicalHandler | None = None
     is_reading: bool = False
 
     @cached_property

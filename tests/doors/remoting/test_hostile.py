@@ -192,6 +192,7 @@ TOPIC = {
 GROUP = {"groupName": "g", "retryMaxTimes": 16, "retryQueueNums": 1, "consumeEnable": True}
 ACKS = {"c": "g", "t": "orders", "r": "0", "so": 0, "q": 0, "rq": 0, "pt": 1, "it": 1_000, "b": "AQ=="}
 ENTRY = struct.pack(">iiiii", 32, 0, 0, 0, 2) + b"hi" + b"\0\x08TAGS\x01ab\x02"
+HOSTED = {"0": [{"gen": 0, "queueId": 0, "bname": "broker-a", "logicOffset": 0}]}
 BODIES = {
     RequestCode.HEART_BEAT: json.dumps(HEARTBEAT).encode(),
     RequestCode.LOCK_BATCH_MQ: json.dumps(QUEUES).encode(),
@@ -201,6 +202,15 @@ BODIES = {
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: json.dumps({"topicConfigList": [TOPIC]}).encode(),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: json.dumps(GROUP).encode(),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: json.dumps({"groupConfigList": [GROUP]}).encode(),
+    RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: json.dumps(
+        {
+            "topic": "static",
+            "bname": "broker-a",
+            "scope": "__global__",
+            "totalQueues": 1,
+            "hostedQueues": HOSTED,
+        }
+    ).encode(),
     RequestCode.UPDATE_BROKER_CONFIG: b"autoCreateTopicEnable=true\n",
     RequestCode.UPDATE_NAMESRV_CONFIG: b"orderMessageEnable=false\n",
     RequestCode.BATCH_ACK_MESSAGE: json.dumps({"brokerName": "broker-a", "acks": [ACKS]}).encode(),
@@ -260,6 +270,7 @@ RIGHT = {
     **{12: (22,), 33: (0, 1), 36: (0, 1), 38: (0, 1), 11: (0, 20), 361: (0, 20)},
     **{219: (22,), 370: (604,), 324: (1,), 325: (1,), 203: (206,), 204: (1,), 351: (0, 17), 352: (26,)},
     **{223: (1,), 307: (1,), 309: (1,), 314: (26,)},
+    **{513: (1,)},  # its body is of another topic, so that the corpus has no static topic
     **{200_050: (0, 210), 200_051: (208,), 200_052: (0, 19), 200_053: (208,), 200_151: (208,)},
     **{200_075: (17,), 200_076: (17,), 200_077: (17,), 200_078: (26,), 200_079: (26,)},
     **dict.fromkeys(range(3001, 3011), (1, 16)),  # the broker has no users

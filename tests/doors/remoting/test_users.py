@@ -317,6 +317,7 @@ NEEDS: list[tuple[int, Mapping[str, str], bytes, list[tuple[str, str]]]] = [
     (15, BOTH, b"", [(T, "Sub|Update"), (G, "Sub|Update")]),
     (17, {"topic": "t"}, b"", [(T, "Create")]),
     (17, {"topic": "%RETRY%g"}, b"", [(G, "Create")]),
+    (513, {"topic": "t"}, b"", [(T, "Create")]),
     (34, {}, beat("g", "t", "%RETRY%g"), [(G, "Sub"), (T, "Sub")]),
     (35, BOTH, b"", [(G, "Sub")]),
     (36, BOTH, b"", [(G, "Sub")]),

@@ -43,7 +43,7 @@ class QueueProgress(NamedTuple):
     @property
     def offset_diff(self) -> int:
         """Upstream's ``diff``, which unlike ``GroupQueue.lag`` counts messages that retention removed."""
-        return self.queue.next_offset - self.committed_offset
+        return self.queue.next_offset - max(self.committed_offset, 0)
 
     @property
     def inflight_diff(self) -> int:
@@ -165,9 +165,11 @@ class GroupProgress:
 
     async def _in_topic(self, name: str, group: ConsumingGroup | None, topic: Topic) -> TopicProgress:
         found, offsets = [], self._groups.offsets_of(name)
+        # In a static topic, tools look for the newest queue in which the group has an offset, as upstream.
+        none = -1 if topic.config.mappings else 0
         for queue in topic.configured(read=True, write=False):
             group_queue = group.queues.get(queue) if group else None
-            committed = offsets.get(queue, 0)
+            committed = offsets.get(queue, none)
             given = (
                 max(committed, min(group_queue.given_offset, queue.next_offset)) if group_queue else committed
             )

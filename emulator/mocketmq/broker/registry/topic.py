@@ -1,11 +1,12 @@
 """A topic: its configuration, its permission and its queues."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from mocketmq.broker.registry.static_topic import QueueMapping
 from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.names import MAX_QUEUES, is_system_topic
 from mocketmq.store.queue import Queue
@@ -37,7 +38,8 @@ class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """A topic's settings besides its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
     ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers in other units. ``at`` has
-    the queues at each broker; it is empty if all brokers have the same ones.
+    the queues at each broker; it is empty if all brokers have the same ones. ``mappings`` has those of a
+    static topic at each broker; it is empty for other topics. A static topic always has ``at``.
     """
 
     filter_type: str = "SINGLE_TAG"
@@ -45,6 +47,7 @@ class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     order: bool = False
     attributes: dict[str, str] = {}
     at: tuple[QueuesAtBroker, ...] = ()
+    mappings: tuple[QueueMapping | None, ...] = ()
 
     @property
     def message_type(self) -> str:
@@ -102,6 +105,11 @@ class Topic:
         at = self.config.at
         return at[position] if at else QueuesAtBroker(self.read_queues, self.write_queues, self.perm)
 
+    def mapping_at(self, position: int) -> QueueMapping | None:
+        """The mapping of a static topic at the broker with this position; None if it has none."""
+        mappings = self.config.mappings
+        return mappings[position] if mappings else None
+
     def is_at(self, position: int) -> bool:
         """Whether the broker with this position has the topic."""
         return self.at_broker(position) != ABSENT
@@ -131,10 +139,27 @@ class Topic:
 
     @property
     def writable(self) -> Sequence[Queue]:
-        """The queues that producers write. A topic that all brokers have alike may not permit it."""
+        """The queues that producers write. A topic that all brokers have alike may not permit it.
+
+        Those of a static topic are the queues to which its logical queues are mapped now.
+        """
         if self.config.at:
-            return self._where(lambda at: at.write_queues if at.perm & PERM_WRITE else 0)
+            queues = self._where(lambda at: at.write_queues if at.perm & PERM_WRITE else 0)
+            led = self.led
+            return queues if led is None else [queue for queue in queues if queue.queue_id in led]
         return self.queues[: self.write_queues * self.brokers]
+
+    @property
+    def led(self) -> Collection[int] | None:
+        """The numbers of the queues that take messages of a static topic; None for other topics."""
+        if not self.config.mappings:
+            return None
+        return {
+            queue_id * self.brokers + position
+            for position, mapping in enumerate(self.config.mappings)
+            if mapping is not None
+            for queue_id in mapping.led.values()
+        }
 
     def readable_at(self, share: BrokerShare) -> Sequence[Queue]:
         """The broker's queues that consumers may read; with ``ALONE``, those of all brokers."""

@@ -12,6 +12,7 @@ import msgspec
 from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.lite_topics import LiteTopics
+from mocketmq.broker.registry.static_topic import QueueMapping
 from mocketmq.broker.registry.topic import (
     ABSENT,
     PERM_INHERIT,
@@ -56,6 +57,7 @@ class Topics:
     """Every topic. Reads come from memory. Changes are visible once committed, and answered once durable.
 
     With ``takes_mixed``, administrators may set the attribute ``message.type`` to ``MIXED``.
+    ``static_topics`` has the static topics by name; it always stays the same object.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Topics:
         self._writer = store.writer
         self._on_deleted = on_deleted
         self._topics: dict[str, Topic] = {}
+        self.static_topics: dict[str, Topic] = {}
         self._queues: dict[int, Queue] = {}  # by key, including those of deleted topics
         self._last_key = 0
         self.lites = LiteTopics(self._queues, self._take_key)
@@ -85,8 +88,8 @@ class Topics:
         for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
             config, brokers = _read(text), self._brokers_of(name)
             if config.at and len(config.at) != brokers:  # only in a store that was edited
-                config = msgspec.structs.replace(config, at=())
-            self._topics[name] = Topic(name, read_queues, write_queues, perm, config=config, brokers=brokers)
+                config = msgspec.structs.replace(config, at=(), mappings=())
+            self._set(Topic(name, read_queues, write_queues, perm, config=config, brokers=brokers))
         queues = await load_queues(self._database)
         self._last_key = max((queue.key for queue in queues), default=0)
         self.lites.load(queue for queue in queues if isinstance(queue, LiteQueue))
@@ -101,6 +104,11 @@ class Topics:
             queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
             queues.append(queue)
 
+    def _set(self, topic: Topic) -> None:
+        self._topics[topic.name] = topic
+        if topic.config.mappings:
+            self.static_topics[topic.name] = topic
+
     def _brokers_of(self, name: str) -> int:
         """The number of brokers that have queues of the topic."""
         return len(self.brokers) if is_shared_out(name) else 1
@@ -112,7 +120,7 @@ class Topics:
         """
         known = {queue.place: queue for queue in self._queues.values() if queue.lite_topic is None}
         last_key, before = self._last_key, [*self._topics]
-        for each in (self._topics, self._queues, self._deleted):
+        for each in (self._topics, self.static_topics, self._queues, self._deleted):
             each.clear()
         self.lites.forget_all()
         await self.load(known)
@@ -249,6 +257,34 @@ class Topics:
         await self._writer.synced()
         return topic
 
+    async def put_static(
+        self,
+        name: str,
+        position: int,
+        queues: QueuesAtBroker,
+        config: TopicConfig,
+        mapping: QueueMapping,
+        *,
+        is_forced: bool,
+    ) -> None:
+        """Create or change a static topic at the broker with this position.
+
+        The broker may have no queue of it. Raises InvalidArgumentError, NoPermissionError for a system topic,
+        RefusedError for a mapping that contradicts the broker's mapping and is not forced.
+        """
+        self.check_is_for_clients(name)
+        self.check(name, *queues, least=0)
+        if is_at_all_brokers(name, config):
+            raise InvalidArgumentError(
+                "topic", name, "a topic that belongs to no group and is not of type lite"
+            )
+        async with self._creating:
+            topic = self._topics.get(name)
+            known = topic.mapping_at(position) if topic else None
+            mapping = mapping.replacing(known, is_forced=is_forced)
+            await self._change(topic, name, {position: queues}, config, {position: mapping})
+        await self._writer.synced()
+
     def check_is_at(self, topic: Topic, position: int) -> None:
         """Raise TopicNotFoundError, which begins with upstream's words, if this broker lacks the topic."""
         check_is_at(topic, self.brokers[position])
@@ -266,8 +302,12 @@ class Topics:
         name: str,
         given: Mapping[int, QueuesAtBroker],
         config: TopicConfig | None,
+        mappings: Mapping[int, QueueMapping] = MappingProxyType({}),
     ) -> Topic:
-        """Create the topic, or change the given one; visible on return, but not yet durable."""
+        """Create the topic, or change the given one; visible on return, but not yet durable.
+
+        Mappings of a static topic that are not given stay, whatever ``config`` has.
+        """
         known = topic.queues if topic is not None else self._deleted.get(name, [])
         if config is None:
             config = topic.config if topic is not None else PLAIN
@@ -280,7 +320,12 @@ class Topics:
         write_queues = max(each.write_queues for each in at)
         perm = reduce(or_, (each.perm for each in at))
         is_alike = len(set(at)) == 1
-        if not read_queues:
+        mapped = tuple(
+            mappings.get(each, topic.mapping_at(each) if topic is not None else None)
+            for each in range(brokers)
+        )
+        is_static = any(mapped)
+        if not read_queues and not is_static:
             raise InvalidArgumentError("brokers", [], "at least one broker that has the topic")
         if not is_alike and is_at_all_brokers(name, config):
             given_names = [self.brokers[each].name for each in given if given[each] != ABSENT]
@@ -289,7 +334,9 @@ class Topics:
                 given_names,
                 f"all brokers alike, because {name} belongs to a group or is of type lite",
             )
-        config = msgspec.structs.replace(config, at=() if is_alike else at)
+        config = msgspec.structs.replace(
+            config, at=() if is_alike and not is_static else at, mappings=mapped if is_static else ()
+        )
         missing = range(len(known), max(read_queues, write_queues) * brokers)
         added = [Queue(self._take_key(), name, queue_id) for queue_id in missing]
         changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config, brokers)
@@ -298,7 +345,7 @@ class Topics:
 
         def apply(now_us: int) -> None:
             self._queues.update((queue.key, queue) for queue in added)
-            self._topics[name] = changed
+            self._set(changed)
             self._deleted.pop(name, None)
             self.version.changed(now_us)
 
@@ -312,12 +359,12 @@ class Topics:
         await self._writer.commit(work, until="visible")
         return changed
 
-    def check(self, name: str, read_queues: int, write_queues: int, perm: int) -> None:
+    def check(self, name: str, read_queues: int, write_queues: int, perm: int, *, least: int = 1) -> None:
         """Raise InvalidArgumentError for an invalid name, number or permission."""
         check_topic_name(name)
         for field_name, count in (("read_queues", read_queues), ("write_queues", write_queues)):
-            if not 1 <= count <= MAX_QUEUES:
-                raise InvalidArgumentError(field_name, count, f"1 to {MAX_QUEUES}")
+            if not least <= count <= MAX_QUEUES:
+                raise InvalidArgumentError(field_name, count, f"{least} to {MAX_QUEUES}")
         if not 0 <= perm <= PERM_READ | PERM_WRITE | PERM_INHERIT:
             raise InvalidArgumentError("perm", perm, "a sum of 4 (read), 2 (write) and 1 (inherit)")
 
@@ -352,6 +399,7 @@ class Topics:
 
         def apply() -> None:
             del self._topics[name]
+            self.static_topics.pop(name, None)
             self._deleted[name] = topic.queues
             self._on_deleted(name)
             self.version.changed(batch.now_us)

@@ -24,6 +24,11 @@ def queue_for_send(topic: Topic, queue_id: int | None, brokers: ClusterBrokers) 
         check_is_at(topic, brokers[queue_id % topic.brokers])
         if not topic.at_broker(queue_id % topic.brokers).perm & PERM_WRITE:
             raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
+        if (led := topic.led) is not None and queue_id not in led:
+            raise NoPermissionError(
+                f"no logical queue of static topic {topic.name} is mapped to queue {queue_id} now. Leave the"
+                " choice of the queue to the broker"
+            )
     count = topic.queue_limit(queue_id)
     if queue_id >= count:
         raise WrongQueueError(topic.name, queue_id, count)

@@ -15,6 +15,7 @@ from mocketmq.remoting.requests import locks, offsets, pulling
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.pull_flags import COMMIT_OFFSET, SUSPEND
 from mocketmq.rocketmq_versions import V5_0_0
 
 _SERVED: Final = frozenset(
@@ -89,7 +90,7 @@ async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
     registered = call.broker.registry.brokers[call.channel.share.position]
     until_us = call.broker.replication.replicated_us(registered)
     is_behind = registered.state == "running" and until_us is not None
-    cleared = pulling.COMMIT_OFFSET | pulling.SUSPEND if is_behind else pulling.COMMIT_OFFSET
+    cleared = COMMIT_OFFSET | SUSPEND if is_behind else COMMIT_OFFSET
     header = call.header._replace(sys_flag=call.header.sys_flag & ~cleared)
     response = await pulling.pull_until(call._replace(header=header), until_us)
     if response.code == ResponseCode.PULL_OFFSET_MOVED and response.remark != PullStatus.OFFSET_RESET.value:

@@ -22,6 +22,7 @@ from mocketmq.remoting.requests.routes import ROUTES
 from mocketmq.remoting.requests.runtime import RUNTIME
 from mocketmq.remoting.requests.send_back import SEND_BACK
 from mocketmq.remoting.requests.sending import SENDING
+from mocketmq.remoting.requests.static_topics import STATIC_TOPICS
 from mocketmq.remoting.requests.statistics import STATISTICS
 from mocketmq.remoting.requests.topics import TOPICS
 from mocketmq.remoting.requests.transactions import TRANSACTIONS
@@ -49,6 +50,7 @@ FAMILIES: Final = (
     STATISTICS,
     RUNTIME,
     TOPICS,
+    STATIC_TOPICS,
     GROUPS,
     LITE_TOPICS,
     OFFSET_TABLES,

@@ -10,6 +10,7 @@ import msgspec
 from mocketmq.access.needs import Action
 from mocketmq.broker.consuming.offset_resets import Side, at_end, at_offset
 from mocketmq.message.broker_share import ALONE
+from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import KEY, administers, consumes, reads
 from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.lane import Effect
@@ -115,6 +116,7 @@ OFFSETS: Final = RequestFamily(
             query,
             access=reads(Action.SUB | Action.GET, topic="topic", group="consumerGroup"),
             effect=Effect.AT_ONCE,
+            logical=logical_queues.committed,
         ),
         Request(
             RequestCode.UPDATE_CONSUMER_OFFSET,
@@ -124,13 +126,23 @@ OFFSETS: Final = RequestFamily(
                 "topic", "consumerGroup", actions=Action.SUB | Action.UPDATE, is_topic_first=True
             ),
             effect=Effect.AT_ONCE,
+            logical=logical_queues.commit,
         ),
         Request(
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetHeader, search, access=reads(topic="topic")
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+            SearchOffsetHeader,
+            search,
+            access=reads(topic="topic"),
+            logical=logical_queues.search,
         ),
-        Request(RequestCode.GET_MAX_OFFSET, QueueHeader, max_offset, access=reads(topic="topic")),
-        Request(RequestCode.GET_MIN_OFFSET, QueueHeader, min_offset, access=reads(topic="topic")),
-        Request(RequestCode.GET_EARLIEST_MSG_STORETIME, QueueHeader, earliest, access=reads(topic="topic")),
+        *(
+            Request(code, QueueHeader, handler, access=reads(topic="topic"), logical=logical)
+            for code, handler, logical in (
+                (RequestCode.GET_MAX_OFFSET, max_offset, logical_queues.max_offset),
+                (RequestCode.GET_MIN_OFFSET, min_offset, logical_queues.min_offset),
+                (RequestCode.GET_EARLIEST_MSG_STORETIME, earliest, logical_queues.earliest),
+            )
+        ),
     ],
 )
 

@@ -8,12 +8,14 @@ from mocketmq.broker.filters.filter import EVERYTHING, SQL92, TAG, Filter
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import RETRY_PREFIX
+from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import consumes
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.membership import check_kind, filter_of
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from mocketmq.remoting.wire.record import encode_record
 
 
@@ -33,9 +35,6 @@ class PullMessageHeader(NamedTuple):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
 
-
-COMMIT_OFFSET, SUSPEND, _SUBSCRIPTION = 1, 2, 4
-"""Bits of a pull's sysFlag."""
 
 _CODES: Final = {
     PullStatus.FOUND: ResponseCode.SUCCESS,
@@ -58,7 +57,7 @@ async def pull_until(call: RemotingCall[PullMessageHeader], until_us: int | None
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     consuming, _ = await reader.admit(group, topic, queue_id)
     tag_filter = _filter_of_pull(call.broker, header)
-    if header.sys_flag & _SUBSCRIPTION:
+    if header.sys_flag & SUBSCRIPTION:
         consuming.filtered_by_pull.add(topic)
     if header.sys_flag & COMMIT_OFFSET:
         await call.broker.committed_offsets.report(
@@ -104,7 +103,7 @@ def _filter_of_pull(broker: Broker, header: PullMessageHeader) -> Filter:
     of 5.3 sometimes omit a heartbeat and would wait half a minute for the next. Clients filter by tag, too,
     but not by SQL. Pulls with SQL are therefore refused in both cases, as upstream, and clients retry.
     """
-    if header.sys_flag & _SUBSCRIPTION:
+    if header.sys_flag & SUBSCRIPTION:
         prefix = "parse the consumer's subscription failed: "
         return filter_of(header.subscription, header.expression_type or TAG, prefix)
     if header.topic.startswith(RETRY_PREFIX):
@@ -149,6 +148,7 @@ PULLING: Final = RequestFamily(
             access=consumes("topic", "consumerGroup", is_topic_first=True),
             long_poll=LongPoll.REFUSED,
             effect=Effect.AT_ONCE,
+            logical=logical_queues.pull,
         )
         for code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     ],

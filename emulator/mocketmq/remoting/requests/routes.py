@@ -15,6 +15,7 @@ from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.hosts import split_address, with_port
 from mocketmq.message.names import CLUSTER, DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
 from mocketmq.remoting.access_rule import OPEN, administers, looks_for
+from mocketmq.remoting.mapping_json import mapping_info
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
@@ -91,7 +92,10 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
         }
         queues.append(queue_data)
     datas = [_broker_data(call, each, shows_acting=True) for each in routed]
-    route = {"brokerDatas": datas, "filterServerTable": {}, "queueDatas": queues}
+    route: dict[str, Any] = {"brokerDatas": datas, "filterServerTable": {}, "queueDatas": queues}
+    mappings = {each.broker: mapping_info(name, each) for each in topic.config.mappings if each is not None}
+    if mappings:
+        route["topicQueueMappingByBroker"] = mappings
     order = registry.name_server.order(name)
     return _json(route if order is None else route | {"orderTopicConf": order})
 

@@ -16,6 +16,7 @@ from mocketmq.message.broker_share import ALONE
 from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY
+from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.queue_numbers import at_broker
 from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response
@@ -230,6 +231,7 @@ SENDING: Final = RequestFamily(
             send,
             access=publishes("topic"),
             fast_path=begin_to_send,
+            logical=logical_queues.send,
         ),
         Request(
             RequestCode.SEND_MESSAGE_V2,
@@ -238,9 +240,15 @@ SENDING: Final = RequestFamily(
             access=publishes("b"),
             names=V2_NAMES,
             fast_path=begin_to_send,
+            logical=logical_queues.send,
         ),
         Request(
-            RequestCode.SEND_BATCH_MESSAGE, SendMessageHeader, send, access=publishes("b"), names=V2_NAMES
+            RequestCode.SEND_BATCH_MESSAGE,
+            SendMessageHeader,
+            send,
+            access=publishes("b"),
+            names=V2_NAMES,
+            logical=logical_queues.send,
         ),
     ],
 )

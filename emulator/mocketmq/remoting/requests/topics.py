@@ -19,6 +19,7 @@ from mocketmq.broker.registry.topics import is_at_all_brokers
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
+from mocketmq.remoting.mapping_json import mapping_detail
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
@@ -41,7 +42,14 @@ class CreateTopicHeader(NamedTuple):
     attributes: str = ""
 
 
-_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
+class TopicConfigHeader(NamedTuple):
+    """``lo`` asks for the logical queues of a static topic, too."""
+
+    topic: str
+    lo: bool = False
+
+
+FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _QUEUES: Final = 16
 """Number of queues of a topic in a list that does not state the number (TopicConfig.java)."""
 _MIXED_IS_OFF: Final = (
@@ -88,14 +96,17 @@ async def all_topics(call: RemotingCall[NoHeader]) -> Response:
     return Response(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
 
 
-async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
-    """Return the settings of a topic."""
-    topic = call.broker.registry.topics.find_topic(call.header.topic)
-    if topic is None or (at := topic.at_broker(call.channel.share.position)) == ABSENT:
+async def one_topic(call: RemotingCall[TopicConfigHeader]) -> Response:
+    """Return the settings of a topic, and the mapping of a static topic if the client asks for it."""
+    topic, position = call.broker.registry.topics.find_topic(call.header.topic), call.channel.share.position
+    if topic is None or (at := topic.at_broker(position)) == ABSENT:
         raise RemotingError(
             ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {call.header.topic}"
         )
-    return Response(body=dumps(_config(topic, at)))
+    config = _config(topic, at)
+    if call.header.lo and (mapping := topic.mapping_at(position)) is not None:
+        config["mappingDetail"] = mapping_detail(topic.name, mapping)
+    return Response(body=dumps(config))
 
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
@@ -121,10 +132,8 @@ async def _put(
     is_at_all = len(call.broker.registry.brokers) == 1 or call.channel.name_server is not None
     made = []
     for header, changes in wanted:
-        if header.topic_filter_type not in _FILTER_TYPES:
-            raise InvalidArgumentError(
-                "topicFilterType", header.topic_filter_type, " or ".join(_FILTER_TYPES)
-            )
+        if header.topic_filter_type not in FILTER_TYPES:
+            raise InvalidArgumentError("topicFilterType", header.topic_filter_type, " or ".join(FILTER_TYPES))
         if changes.get("+message.type") == "MIXED" and not topics.takes_mixed:
             raise RemotingError(ResponseCode.INVALID_PARAMETER, _MIXED_IS_OFF)
         known = topics.find_topic(header.topic)
@@ -168,7 +177,7 @@ def _topic_in(body: Mapping[str, Any]) -> tuple[CreateTopicHeader, Mapping[str, 
         whole("readQueueNums", _QUEUES),
         whole("writeQueueNums", _QUEUES),
         whole("perm", PERM_READ | PERM_WRITE),
-        str(body.get("topicFilterType") or _FILTER_TYPES[0]),
+        str(body.get("topicFilterType") or FILTER_TYPES[0]),
         whole("topicSysFlag", 0),
         body.get("order") is True,
     )
@@ -212,6 +221,6 @@ TOPICS: Final = RequestFamily(
             access=administers(Action.DELETE, topic="topic"),
         ),
         Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, NoHeader, system_topics, access=KEY),
-        Request(RequestCode.GET_TOPIC_CONFIG, TopicHeader, one_topic, access=reads(topic="topic")),
+        Request(RequestCode.GET_TOPIC_CONFIG, TopicConfigHeader, one_topic, access=reads(topic="topic")),
     ],
 )

@@ -1,0 +1,3 @@
+"""Bits of a pull's sysFlag (PullSysFlag.java)."""
+
+COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
