@@ -84,13 +84,15 @@ async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handle
     """Commit an offset in the queue that has it.
 
     A consumer that has come so far has consumed the queues before it, which are committed whole, so that they
-    have no lag.
+    have no lag, even if their broker is down.
     """
     queue = _led(call, mapping, call.header.queue_id)
     item = item_at(queue.items, call.header.commit_offset)
     response = await handler(_at(call, item, commit_offset=call.header.commit_offset - item.start))
     for before in queue.items[: queue.items.index(item)]:
-        await handler(_at(call, before, commit_offset=_queue_of(call, before).next_offset))
+        passed = _queue_of(call, before)
+        header = call.header._replace(queue_id=passed.queue_id, commit_offset=passed.next_offset)
+        await handler(call._replace(header=header))
     return response
 
 

@@ -82,7 +82,7 @@ def _items(hosted: JsonObject, number: str) -> tuple[MappingItem, ...]:
 
 
 def _queue_number(text: str) -> int:
-    if not text.isdecimal() or not int(text) < MAX_QUEUES:
+    if not text.isdecimal() or len(text) > len(str(MAX_QUEUES)) or int(text) >= MAX_QUEUES:
         raise InvalidArgumentError("hostedQueues", text, f"numbers of queues, 0 to {MAX_QUEUES - 1}")
     return int(text)
 

@@ -360,6 +360,8 @@ async def test_older_messages_need_their_broker(pair: Pair) -> None:
         f"{A}, which has older messages of a logical queue of {TOPIC}, is "
     )
     assert bounds(await pull(pair.b, BLOCK)) == (0, BLOCK + 1, BLOCK, BLOCK + 1)
+    await commit(pair.b, BLOCK + 1)
+    assert await offset_of(pair.b, QUERY) == BLOCK + 1
 
 
 async def test_a_slave_hands_out_the_messages_of_a_leader_that_is_down() -> None:
@@ -477,6 +479,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "dirty": ({"dirty": True}, "dirty is True; allowed: false"),
     "no-items": ({"hostedQueues": {"0": []}}, "hostedQueues 0 is []; allowed: at least one item"),
     "no-number": ({"hostedQueues": {"x": []}}, "hostedQueues is 'x'; allowed: numbers of queues, 0 to 1023"),
+    "a-large-number": ({"hostedQueues": {"9" * 5_000: []}}, "allowed: numbers of queues, 0 to 1023"),
     "a-list": ({"hostedQueues": [1]}, "hostedQueues is [1]; allowed: a JSON object"),
     "too-many": ({"totalQueues": 1_025}, "totalQueues is 1025; allowed: 0 to 1024"),
     "a-start": ({"hostedQueues": {"0": [_item(startOffset=5)]}}, "startOffset is 5; allowed: 0"),
