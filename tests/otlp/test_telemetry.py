@@ -96,8 +96,9 @@ async def test_an_unreachable_collector_is_reported_once_and_then_that_it_is_bac
     caplog.set_level(logging.INFO, "mocketmq.otlp")
     collector.status = 400  # which the SDK does not retry
     async with running_api(otlp_endpoint=collector.url) as api:
-        for _ in range(3):
+        for sent in range(3):
             await api.send()
+            await collector.asked_for_traces(sent + 1)  # so that its span is not exported after the next
             await collector.asked(collector.requests + 5)
         [first, second] = sorted(warnings(caplog))
         assert first.startswith(f"cannot export metrics to {collector.url}: ")

@@ -43,6 +43,7 @@ class Collector:
         self.spans: list[CollectedSpan] = []
         self.metrics: dict[str, Any] = {}  # the newest of each name
         self.requests = 0
+        self.trace_requests = 0
         self.held: asyncio.Event | None = None  # requests wait for it
         self._arrived = asyncio.Event()
 
@@ -50,6 +51,7 @@ class Collector:
         """Take an export."""
         body = await request.read()
         self.requests += 1
+        self.trace_requests += request.path.endswith("/v1/traces")
         self.headers.append(request.headers)
         self._arrived.set()
         if self.held is not None:
@@ -97,6 +99,13 @@ class Collector:
                 await self._arrived.wait()
         assert sorted(span.operation for span in self.spans) == sorted(operations), self.spans
         return self.spans
+
+    async def asked_for_traces(self, times: int) -> None:
+        """Wait until so many requests with spans have come."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.trace_requests < times:
+                self._arrived.clear()
+                await self._arrived.wait()
 
     async def asked(self, times: int = 1) -> None:
         """Wait until so many requests have come."""
