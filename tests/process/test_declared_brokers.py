@@ -82,6 +82,21 @@ async def test_slaves_have_their_declared_ids_and_ports(tmp_path: Path) -> None:
             assert table["one"]["brokerAddrs"]["4"] == f"127.0.0.1:{port}"
 
 
+async def test_a_promotion_moves_the_advertised_port_with_the_broker(tmp_path: Path) -> None:
+    config = 'slaves = 1\n[[brokers]]\nname = "one"\nadvertise = "one.test:7777"\n'
+    async with (
+        forked_broker("--config", str(write(tmp_path, config))) as process,
+        Client(process.url) as client,
+    ):
+        doors = (await client.info())["doors"]
+        slave_address = f"one.test:{doors['brokers']['one']['slave']['port']}"
+        async with connected("127.0.0.1", doors["namesrv"]["port"]) as remoting:
+            for expected in (["one.test:7777", slave_address], [slave_address, "one.test:7777"]):
+                table = json.loads((await remoting.ok(106)).body)["brokerAddrTable"]
+                assert table["one"]["brokerAddrs"] == dict(zip("01", expected, strict=True))
+                await client.promote_slave("one")
+
+
 async def test_a_broker_can_be_declared_alone_by_its_name(tmp_path: Path) -> None:
     config = write(tmp_path, '[[brokers]]\nname = "rocketmq-0"\n')
     async with forked_broker("--config", str(config)) as process, Client(process.url) as client:

@@ -300,12 +300,14 @@ def _addresses(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[st
     host, port = split_address(registered.advertise or address, 0)
     if registered.share.position != call.channel.share.position:
         address = with_port(host, (registered.advertise and port) or registered.port)
-    condition = _seen(call, registered)
-    master_port, slave_port = registered.ports_by_role(is_promoted=condition.is_promoted)
-    if slave_port is None:
+    if registered.slave_port is None:
         return {"0": address}
-    found = {"0": with_port(host, master_port)} if _is_listed(call, registered) else {}
-    slave = {} if condition.is_slave_down else {str(registered.slave_id): with_port(host, slave_port)}
+    own = with_port(host, (registered.advertise and port) or registered.port)
+    other = with_port(host, registered.slave_port)
+    condition = _seen(call, registered)
+    master_address, slave_address = (other, own) if condition.is_promoted else (own, other)
+    found = {"0": master_address} if _is_listed(call, registered) else {}
+    slave = {} if condition.is_slave_down else {str(registered.slave_id): slave_address}
     return {**found, **slave}
 
 
