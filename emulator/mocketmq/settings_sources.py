@@ -56,18 +56,22 @@ def options() -> tuple[Option, ...]:
 
 
 def load_settings(
-    flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None = None
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    config_file: Path | None = None,
+    *,
+    broker_tables: object = (),
 ) -> Settings:
     """Merge all sources of settings. A flag that is None or an empty variable counts as not given.
 
-    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Variables without effect are
-    logged. Raises SettingError.
+    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. ``broker_tables`` replace
+    ``[[brokers]]`` of a file that has none. Variables without effect are logged. Raises SettingError.
     """
     path = config_file or environ.get(_CONFIG)
     file = SettingsFile.read(Path(path)) if path else SettingsFile("", "")
     table = file.parsed()
     declared = {kind: table.pop(kind, []) for kind in _TABLES}
-    tables = table.pop("brokers") if isinstance(table.get("brokers"), list) else []
+    tables = table.pop("brokers") if isinstance(table.get("brokers"), list) else broker_tables or []
     brokers = _declarations(BrokerDeclaration, "brokers", tables, {}, file)
     for sentence in unknown_variables(environ):
         import logging  # noqa: PLC0415 - importing the settings must stay cheap

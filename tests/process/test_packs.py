@@ -14,6 +14,7 @@ from mocketmq import Client
 from mocketmq.cli.exit_codes import Exit
 from tests.support.command_line import Shell
 from tests.support.process import StartError, clean_environment, forked_broker, opened_pack
+from tests.support.remoting import connected
 
 SECRETS = {"MOCKETMQ_TOKEN": "sesame-of-the-api", "MOCKETMQ_ACCESS_KEYS": "someone:sesame-of-clients"}
 SEEN = (
@@ -101,6 +102,30 @@ async def test_a_pack_is_readable_and_has_no_secret(packed: Any) -> None:
     assert story.startswith("tests/test_orders.py::test_7 failed\n\nAssertionError: assert 1 == 2\n")
     assert "taken by billing" in story
     assert zipfile.is_zipfile(file)
+
+
+async def test_declared_brokers_keep_their_names_and_faults(tmp_path: Path) -> None:
+    file, config = tmp_path / "failed.mocketmq", tmp_path / "mocketmq.toml"
+    config.write_text(
+        'slaves = 1\nclock = "manual"\n[[brokers]]\nname = "east"\n[[brokers]]\nname = "west"\nslave_id = 7\n'
+    )
+    async with forked_broker("--config", str(config)) as process, Client(process.url) as client:
+        for queue_id in range(2):
+            await client.send("orders", "late", queue_id=queue_id, delay="1s")
+        await client.advance("1s")
+        await client.add_fault("refuse", error="SYSTEM_BUSY", broker="west")
+        await client.pack(str(file))
+    with zipfile.ZipFile(file) as archive:
+        ledger = [json.loads(line) for line in archive.read("ledger.jsonl").splitlines()]
+    assert {row["queue_id"]: row["broker"] for row in ledger} == {0: "east", 1: "west"}
+    async with opened_pack(file) as process, Client(process.url) as client:
+        assert [each["name"] for each in await client.brokers()] == ["east", "west"]
+        assert [each["broker"] for each in await client.faults()] == ["west"]
+        namesrv = (await client.info())["doors"]["namesrv"]["port"]
+        async with connected("127.0.0.1", namesrv) as remoting:
+            route = json.loads((await remoting.ok(105, {"topic": "orders"})).body)
+        ids = {each["brokerName"]: [*each["brokerAddrs"]] for each in route["brokerDatas"]}
+        assert ids == {"east": ["0", "1"], "west": ["0", "7"]}
 
 
 async def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:

@@ -210,3 +210,11 @@ def test_every_setting_that_is_secret_is_masked() -> None:
 def test_settings_of_a_later_version_are_refused() -> None:
     with pytest.raises(PackError, match=r"x\.mocketmq has settings that this version does not know"):
         opened_settings({"timed_scheme": "spirals"}, "x.mocketmq", 0)
+
+
+@pytest.mark.parametrize(
+    "tables", ["east", {"name": "east"}, ["east"], [{"name": "e/st"}], [{"name": "a"}] * 2, [{"planet": "b"}]]
+)
+def test_brokers_that_no_settings_could_declare_are_refused(tables: object) -> None:
+    with pytest.raises(PackError, match=r"x\.mocketmq has settings that this version does not know"):
+        opened_settings({"brokers": 2, "declared_brokers": tables}, "x.mocketmq", 0)

@@ -28,6 +28,8 @@ KEPT: Final = (
     *("transaction_timeout", "transaction_check_interval", "transaction_check_max"),
 )
 """Settings that a broker takes from a pack."""
+_OF_BROKERS: Final = ("name", "slave_id")
+"""What a declared broker takes from a pack. Ports and addresses are its own."""
 _OPENED: Final = {"data": MEMORY, "clock": "manual", "port": "0", "retain_age": "0", "log_level": "warning"}
 """Settings of a broker that is opened from a pack. It keeps the messages, however old they are."""
 
@@ -43,7 +45,12 @@ def shown_settings(settings: Settings) -> dict[str, object]:
         if each.metadata and value is not None:
             name = each.metadata["name"] or each.name
             shown[name] = MASK if each.metadata["secret"] else _as_given(value, each)
-    return shown | {"topics": settings.topics, "groups": settings.groups, "faults": settings.faults}
+    brokers = [
+        {name: value for name in _OF_BROKERS if (value := getattr(each, name)) is not None}
+        for each in settings.declared_brokers
+    ]
+    tables = {"topics": settings.topics, "groups": settings.groups, "faults": settings.faults}
+    return shown | {"declared_brokers": brokers, **tables}
 
 
 def _as_given(value: Any, declared: Field[Any]) -> bool | int | str:
@@ -64,7 +71,8 @@ def opened_settings(shown: Mapping[str, object], name: str, http_port: int) -> S
     """The settings of a broker that is opened from the pack ``name``. Raises PackError."""
     chosen = {each: shown[each] for each in KEPT if each in shown}
     try:
-        return load_settings({**chosen, **_OPENED, "http_port": http_port}, {})
+        own = {**_OPENED, "http_port": http_port}
+        return load_settings({**chosen, **own}, {}, broker_tables=shown.get("declared_brokers", ()))
     except SettingError as error:
         raise PackError(
             f"{name} has settings that this version does not know; use the newer one that made it: {error}"

@@ -13,6 +13,7 @@ from mocketmq.broker.snapshots.snapshot_file import Manifest, SnapshotState, wri
 from mocketmq.broker.snapshots.snapshots import Snapshots
 from mocketmq.errors import SnapshotDamagedError
 from mocketmq.instant import format_instant
+from mocketmq.message.broker_share import position_of
 
 OPENED: Final = "pack"
 """The name of the snapshot to which a broker that was opened from a pack can go back."""
@@ -22,7 +23,7 @@ _DELIVERIES: Final = """
 SELECT d.unique_key AS message_id, d.due_us, d.delivered_us, cast(d.run AS TEXT) AS run, d.parked_offset,
  d.delivered_offset, d.topic, d.queue_id, d.queue_offset, d.scheme, d.level, d.attempt, d.size, d.forced,
  d.born_us, d.stored_us, d.picked_us, d.pulled_us, d.pulled_by, d.acked_us, d.fault, r.version, r.profile,
- r.clock
+ r.clock, r.brokers AS broker
 FROM deliveries d LEFT JOIN runs r ON r.run = d.run
 ORDER BY d.delivered_offset DESC LIMIT ?"""
 
@@ -81,6 +82,11 @@ def _ledger(content: bytes) -> list[bytes]:
         rows = [dict(zip(names, row, strict=True)) for row in found]
     for row in rows:
         row["forced"] = bool(row["forced"])
+        if brokers := row["broker"]:
+            brokers = brokers.split(",")
+            row["broker"] = brokers[position_of(row["topic"], row["queue_id"], len(brokers))]
+        else:
+            row["broker"] = None
     return [msgspec.json.encode(_without_nulls(row)) for row in reversed(rows)]
 
 
