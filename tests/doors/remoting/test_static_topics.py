@@ -13,6 +13,7 @@ from mocketmq.errors import NoPermissionError
 from mocketmq.message.message import Message
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
+from mocketmq.settings import BrokerDeclaration
 from tests.doors.remoting.broker_pairs import (
     COMMIT,
     MAX_OFFSET,
@@ -428,7 +429,8 @@ async def test_a_deleted_static_topic_leaves_an_ordinary_one(pair: Pair) -> None
     assert "topicQueueMappingByBroker" not in await pair.remoting.route(TOPIC)
 
 
-async def test_a_restart_keeps_mappings_and_offsets(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [(A, B), ("renamed", B)])
+async def test_a_restart_keeps_mappings_and_offsets(tmp_path: Path, names: tuple[str, str]) -> None:
     data = str(tmp_path / "data")
     async with running_pair(data=data) as pair:
         await create(pair, AT_A)
@@ -436,7 +438,10 @@ async def test_a_restart_keeps_mappings_and_offsets(tmp_path: Path) -> None:
         await move(pair)
         await send(pair.b, "b")
         await commit(pair.b, BLOCK)
-    async with running_pair(data=data) as pair:
+    declared = tuple(BrokerDeclaration(name=name) for name in names)
+    async with running_pair(data=data, declared_brokers=declared) as pair:
+        mappings = (await pair.remoting.route(TOPIC))["topicQueueMappingByBroker"]
+        assert {name: each["bname"] for name, each in mappings.items()} == {name: name for name in names}
         assert (await pair.a.call(SEND, message_to(0), b"x")).code == NOT_LEADER
         assert (await send(pair.b, "c"))["queueOffset"] == str(BLOCK + 1)
         assert await offset_of(pair.b, QUERY) == BLOCK

@@ -88,6 +88,22 @@ class QueueMapping(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, hosted={**old.hosted, **self.hosted})
 
 
+def at_brokers(
+    mappings: Sequence[QueueMapping | None], names: Sequence[str]
+) -> tuple[QueueMapping | None, ...]:
+    """The mappings by position, with the present names of the brokers, which a restart may change."""
+    renamed = {mapping.broker: name for mapping, name in zip(mappings, names, strict=True) if mapping}
+    return tuple(mapping and _renamed(mapping, renamed) for mapping in mappings)
+
+
+def _renamed(mapping: QueueMapping, names: Mapping[str, str]) -> QueueMapping:
+    def rename(item: MappingItem) -> MappingItem:
+        return msgspec.structs.replace(item, broker=names.get(item.broker, item.broker))
+
+    hosted = {number: tuple(map(rename, items)) for number, items in mapping.hosted.items()}
+    return msgspec.structs.replace(mapping, broker=names[mapping.broker], hosted=hosted)
+
+
 def item_at(items: MappingItems, offset: int) -> MappingItem:
     """The item with this logical offset, among decided ones; the first for an offset that is too small."""
     return next((each for each in reversed(items) if each.start <= offset), items[0])

@@ -12,7 +12,7 @@ import msgspec
 from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.lite_topics import LiteTopics
-from mocketmq.broker.registry.static_topic import QueueMapping
+from mocketmq.broker.registry.static_topic import QueueMapping, at_brokers
 from mocketmq.broker.registry.topic import (
     ABSENT,
     PERM_INHERIT,
@@ -89,6 +89,9 @@ class Topics:
             config, brokers = _read(text), self._brokers_of(name)
             if config.at and len(config.at) != brokers:  # only in a store that was edited
                 config = msgspec.structs.replace(config, at=(), mappings=())
+            if config.mappings:
+                mappings = at_brokers(config.mappings, self.brokers.names)
+                config = msgspec.structs.replace(config, mappings=mappings)
             self._set(Topic(name, read_queues, write_queues, perm, config=config, brokers=brokers))
         queues = await load_queues(self._database)
         self._last_key = max((queue.key for queue in queues), default=0)
