@@ -111,6 +111,18 @@ async def test_a_broker_can_be_declared_alone_by_its_name(tmp_path: Path) -> Non
         await client.crash_broker("rocketmq-0")
 
 
+async def test_messages_that_waited_for_a_broker_are_delivered_under_its_next_name(tmp_path: Path) -> None:
+    flags = ("--clock", "manual", "--data", str(tmp_path / "data"))
+    async with forked_broker(*flags, "--brokers", "2") as process, Client(process.url) as client:
+        await client.send("orders", "late", queue_id=1, delay="1s")
+        await client.crash_broker("broker-b")
+        await client.advance("2s")
+    config = write(tmp_path, ONE + TWO)
+    async with forked_broker(*flags, "--config", str(config)) as process, Client(process.url) as client:
+        assert (await client.advance("1s"))["pending"] == 0
+        assert [each["body"] for each in await client.receive("orders", group="billing")] == ["late"]
+
+
 ONE, TWO = '[[brokers]]\nname = "one"\n', '[[brokers]]\nname = "two"\n'
 
 

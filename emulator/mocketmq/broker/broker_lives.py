@@ -101,9 +101,11 @@ class BrokerLives:
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
-        """Release messages held for brokers that were down when the process ended. All brokers run now."""
-        held = await self._held.counts()
-        await self._release([each for each in self._brokers if each.downtime in held])
+        """Release messages held for brokers that were down when the process ended. All brokers run now.
+
+        Their names may have changed since. Names of fault rules have no spaces, unlike those of downtimes.
+        """
+        await self._release([name for name in await self._held.counts() if " " in name])
 
     async def crash(self, name: str, loses: CrashLoss | None = None) -> BrokerLoss:
         """End a broker's connections and close its ports. Its routes stay for a while.
@@ -196,7 +198,7 @@ class BrokerLives:
             lost = await self._lose(broker.share, end.at_us, end.lag_us, COPY_OFFSETS_US)
             self._brokers.set_condition(broker, promoted)
             await self._commit(offsets)
-            await self._release([broker])
+            await self._release([broker.downtime])
             await self._outage.update()
         self._forget_clients(broker)
         log.info("%s: promoted its slave, lost %d messages", broker.name, lost)
@@ -321,7 +323,7 @@ class BrokerLives:
                 self._forget_locks(each)  # those of its slave
         async with self._changed_to(conditions):
             await self._commit(handed_back)
-            await self._release([*conditions])
+            await self._release([each.downtime for each in conditions])
             await self._outage.update()
 
     @asynccontextmanager
@@ -342,10 +344,10 @@ class BrokerLives:
         for each in conditions:
             log.info("%s: %s", each.name, each.state)
 
-    async def _release(self, brokers: Sequence[RegisteredBroker]) -> None:
+    async def _release(self, downtimes: Sequence[str]) -> None:
         def work(batch: Batch) -> None:
-            for each in brokers:
-                self._held.release(batch, each.downtime)
+            for each in downtimes:
+                self._held.release(batch, each)
 
-        if brokers:
+        if downtimes:
             await self._writer.commit(work)
