@@ -74,6 +74,9 @@ class _Maker(Pairing):
                     {"expressionType": "OTHER", "subscription": "a"},
                 )
             )
+        if fields.get("expressionType") in ("SQL92", "OTHER"):
+            flags &= ~1  # RocketMQ would commit for filters that mocketmq refuses
+            fields.pop("commitOffset", None)
         topic = fields.pop("topic", None) or self.some_topic()
         self.add("pull", topic=topic, queue_id=self.queue(), at=at, offset=offset, flags=flags, **fields)
 
