@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from mocketmq.errors import ListenError, SettingError
@@ -100,7 +101,7 @@ def bind_ports(settings: Settings) -> Ports:
             settings.broker_port,
             settings.brokers,
             BETWEEN_BROKERS,
-            lambda port, is_picked: _bind_with_slave(settings, port, is_picked=is_picked),
+            partial(_bind_with_slave, settings),
             lambda bound: bound.sockets,
         )
     try:
@@ -124,9 +125,8 @@ def _bind_declared(settings: Settings) -> list[BrokerSockets]:
     try:
         for index, each in enumerate(settings.declared_brokers):
             implied = settings.broker_port and settings.broker_port + index * BETWEEN_BROKERS
-            port = each.port or implied
-            own = {"vip_port": each.vip_port, "slave_port": each.slave_port}
-            bound.append(_bind_with_slave(settings, port, is_picked=False, **own))
+            bind = partial(_bind_with_slave, settings, vip_port=each.vip_port, slave_port=each.slave_port)
+            bound += _bind_row(each.port or implied, 1, BETWEEN_BROKERS, bind, lambda bound: bound.sockets)
     except BaseException:
         for one in bound:
             _close(one.sockets)
@@ -184,8 +184,8 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
 def _bind_with_slave(
     settings: Settings,
     fixed: int,
-    *,
     is_picked: bool,
+    *,
     vip_port: int | None = None,
     slave_port: int | None = None,
 ) -> BrokerSockets:
