@@ -366,6 +366,11 @@ def _batch_properties(difference: Difference) -> bool:
     return "properties" in difference.path and isinstance(theirs, str) and theirs.endswith(f" and {ours}")
 
 
+def _producers_gone(difference: Difference) -> bool:
+    is_list = difference.op.name == "ask" and difference.given("code") == 204
+    return is_list and difference.codes == (0, 1)
+
+
 RULES: Final = (
     Rule("java-exceptions", _java_exception, ends=True),
     Rule("unit-mode", _unit),
@@ -393,6 +398,7 @@ RULES: Final = (
     Rule("order-topics", _order),
     Rule("system-topics", _system_topics),
     Rule("consume-times", _consume_times),
+    Rule("producers-gone", _producers_gone),
     Rule("batch-properties", _batch_properties),
     Rule("no-queues", _no_queues, ends=True),
     Rule("half-flag-alone", _half_flag, ends=True),
