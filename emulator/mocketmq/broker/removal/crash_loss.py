@@ -18,6 +18,7 @@ from mocketmq.broker.consuming.ledger_notes import LedgerNotes, Step
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.reset import DELETE_MESSAGE
+from mocketmq.clock import LATEST_US
 from mocketmq.message.broker_share import BrokerShare, is_shared_out
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
@@ -127,10 +128,12 @@ class CrashLoss:
     async def run(self, share: BrokerShare, crash_us: int, loses_us: int, uncopied_us: int = 0) -> int:
         """Lose what a broker that is down stored less than ``loses_us`` before ``crash_us``, or later.
 
+        With 0 no messages are lost, not even those of sends that overlapped the crash, stored after it.
         Committed offsets of the last ``uncopied_us`` are lost, even if no messages are. Returns the number of
         lost messages, retries and dead letters. The caller holds the timer's lock. Raises a StoreError.
         """
-        since_us, commits_since_us = crash_us - loses_us, crash_us - max(loses_us, uncopied_us)
+        since_us = crash_us - loses_us if loses_us else LATEST_US
+        commits_since_us = crash_us - max(loses_us, uncopied_us)
         await self._notes.written()
         while True:
             found = await self._find(share, since_us)
