@@ -1,12 +1,14 @@
 """A load that runs until the broker is killed, and reports every answer to the judge."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from random import Random
 
 from mocketmq import BrokerError, Client, UnreachableError, outgoing
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.message.broker_share import broker_names
 from tests.crash.judge import Judge
 
 TOPIC = "orders"
@@ -22,7 +24,14 @@ class Load:
     """Several concurrent clients, each as fast as possible, with choices of a seeded ``random``."""
 
     def __init__(
-        self, client: Client, judge: Judge, random: Random, delays_s: list[int], *, moves: bool
+        self,
+        client: Client,
+        judge: Judge,
+        random: Random,
+        delays_s: list[int],
+        *,
+        moves: bool,
+        brokers: int = 1,
     ) -> None:
         self._client = client
         self._judge = judge
@@ -34,12 +43,24 @@ class Load:
         self._sent_during_move = 0
         if moves:
             self._acts.append(self._move)
+        self._brokers = broker_names(brokers)
+        if brokers > 1:
+            self._acts.append(self._end_a_broker)
 
     async def run(self) -> None:
-        """Run until the broker dies."""
+        """Run until the process dies."""
         async with asyncio.TaskGroup() as tasks:
             for act in self._acts:
-                tasks.create_task(_until_gone(act))
+                tasks.create_task(self._until_gone(act))
+
+    async def _until_gone(self, act: Callable[[], Coroutine[None, None, None]]) -> None:
+        with suppress(UnreachableError):
+            while True:
+                try:
+                    await act()
+                except BrokerError as error:
+                    assert error.status == 503, error
+                    assert len(self._brokers) > 1, error  # one of them is down
 
     def _message(self, delay: JsonObject) -> JsonObject:
         random = self._random
@@ -109,13 +130,28 @@ class Load:
         if intention == "acknowledge":
             self._judge.acking(messages)
             answer = await self._client.acknowledge(GROUP, messages)
-            self._judge.acknowledged(messages)
+            self._judge.acknowledged(self._done(messages, answer))
         else:
             level = self._random.randint(1, len(self._delays_s))
             self._judge.giving_back(messages, self._delays_s[level - 1] * 1_000)
             answer = await self._client.give_back(GROUP, messages, level)
-            self._judge.gave_back(messages)
-        assert not answer["failed"], answer
+            self._judge.gave_back(self._done(messages, answer))
+
+    def _done(self, messages: Sequence[JsonObject], answer: JsonObject) -> Sequence[JsonObject]:
+        """Return the messages that were settled: all, unless a broker of a cluster is down."""
+        failed = {each["receipt"]: each["detail"] for each in answer["failed"]}
+        assert not failed or len(self._brokers) > 1, failed
+        return [each for each in messages if each["receipt"] not in failed]
+
+    async def _end_a_broker(self) -> None:
+        """End one of the brokers, promote its slave or both, and start it again after a while."""
+        client, name = self._client, self._random.choice(self._brokers)
+        ends = (client.crash_broker, client.shut_down_broker, client.promote_slave)
+        for end in self._random.sample(ends, self._random.randint(1, 2)):
+            await _is_done(end(name))
+        for _ in range(self._random.randint(0, 20)):
+            await client.clock()
+        await _is_done(client.start_broker(name))
 
     async def _move(self) -> None:
         self._still.clear()
@@ -142,11 +178,3 @@ async def _is_done(request: Awaitable[JsonObject]) -> bool:
         assert error.status == 409, error
         return False
     return True
-
-
-async def _until_gone(act: Callable[[], Coroutine[None, None, None]]) -> None:
-    try:
-        while True:
-            await act()
-    except UnreachableError:
-        pass

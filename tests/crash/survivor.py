@@ -34,7 +34,10 @@ SELECT topic, queue_id, log_offset, unique_key, reconsume_times, store_us
 FROM messages JOIN queues ON key = queue_key WHERE due_us IS NULL ORDER BY queue_key, queue_offset"""
 _DONE = """
 SELECT parked_offset, delivered_offset, iif(forced, 'forced', 'delivered')
-FROM deliveries WHERE level IS NULL"""
+FROM deliveries WHERE level IS NULL AND fault IS NULL AND scheme <> 'held'"""
+"""Timed messages that were not held while their broker was down."""
+_HELD = "SELECT parked_offset FROM messages WHERE parked_offset NOT NULL"
+"""Records of held messages, of which copies were delivered, and others."""
 _LEDGER = {
     "delivered early": """
         SELECT * FROM deliveries WHERE (delivered_us < due_us OR picked_us < due_us) AND NOT forced""",
@@ -42,22 +45,22 @@ _LEDGER = {
         SELECT parked_offset, count(*) FROM deliveries WHERE level NOT NULL GROUP BY 1 HAVING count(*) > 1""",
     "delivered twice from a file": """
         SELECT parked_offset, count(*) FROM deliveries WHERE level IS NULL GROUP BY 1 HAVING count(*) > 1""",
-    "never delivered": """
+    "never delivered": f"""
         SELECT log_offset FROM messages WHERE due_us NOT NULL
-        AND log_offset NOT IN (SELECT parked_offset FROM deliveries)
+        AND log_offset NOT IN (SELECT parked_offset FROM deliveries) AND log_offset NOT IN ({_HELD})
         AND log_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')""",
     "not known as done with": f"""
         {_DONE} EXCEPT SELECT number, log_offset, outcome FROM timed_messages""",
     "done with, but neither delivered nor cancelled": f"""
-        SELECT number, log_offset, outcome FROM timed_messages WHERE outcome <> 'cancelled' OR
-        log_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')
+        SELECT number, log_offset, outcome FROM timed_messages WHERE log_offset NOT IN ({_HELD})
+        AND log_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')
         EXCEPT {_DONE}""",
     "without its message": """
         SELECT * FROM deliveries WHERE delivered_offset NOT IN (SELECT log_offset FROM messages)""",
     "missing or wrong": """
         SELECT * FROM messages LEFT JOIN deliveries ON delivered_offset = log_offset
-        WHERE messages.parked_offset NOT NULL
-        AND (deliveries.parked_offset, delivered_us) IS NOT (messages.parked_offset, store_us)""",
+        WHERE messages.parked_offset NOT NULL AND (delivered_us IS NOT store_us
+        OR deliveries.parked_offset <> messages.parked_offset AND fault IS NULL)""",
 }
 """Queries that are empty for a correct ledger."""
 
@@ -72,6 +75,7 @@ class Variant(NamedTuple):
     delay_sync: str = "always"
     start_deliver_time: str = "aliyun4"
     timed_scheme: TimedSchemeName = "directories"
+    brokers: int = 1
 
     @property
     def arguments(self) -> list[str]:
@@ -81,6 +85,7 @@ class Variant(NamedTuple):
             *("--clock", self.clock, "--profile", self.profile, "--levels", levels),
             *("--durability", self.durability, "--delay-sync", self.delay_sync),
             *("--start-deliver-time", self.start_deliver_time, "--timed-scheme", self.timed_scheme),
+            *("--brokers", str(self.brokers), "--slaves", str(int(self.brokers > 1))),
         ]
 
 
@@ -120,7 +125,11 @@ class Survivor:
                     asyncio.get_running_loop().call_later(after_s, process.kill)
                 with suppress(UnreachableError):
                     await self._look(client)
-                await Load(client, self.judge, random, self.variant.delays_s, moves=self._is_manual).run()
+                variant, moves = self.variant, self._is_manual
+                load = Load(
+                    client, self.judge, random, variant.delays_s, moves=moves, brokers=variant.brokers
+                )
+                await load.run()
                 assert await process.wait() == -signal.SIGKILL, process.stderr
         except StartError as error:
             assert error.returncode == -signal.SIGKILL, error.stderr

@@ -52,7 +52,8 @@ _END_REPEATS_OF: Final = (
     "DELETE FROM held_deliveries WHERE is_repeat AND queue_key IN (SELECT key FROM queues WHERE topic = ?)"
 )
 _POSTPONE: Final = "UPDATE held_deliveries SET fault = ?, release_us = NULL WHERE held = ?"
-_RELEASE: Final = "UPDATE held_deliveries SET release_us = ? WHERE fault = ?"
+_RELEASE: Final = "UPDATE held_deliveries SET release_us = max(?, due_us) WHERE fault = ?"
+"""Not before they are due, because the process that held them may have died in a move of the clock."""
 _FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
 _INTERVENE: Final = "INSERT INTO interventions VALUES (?, ?, ?)"
 _PAGE: Final = """
@@ -269,7 +270,7 @@ class HeldDeliveries:
         self._changed()
 
     def release(self, batch: Batch, name: str) -> None:
-        """End what holds messages by this name. They become due now, and repeats are dropped."""
+        """End what holds messages by this name, and release them. Repeats are dropped."""
         batch.sweep(_END_REPEATS, (name,))
         batch.sweep(_RELEASE, (batch.now_us, name))
 
