@@ -36,8 +36,10 @@ _DONE = """
 SELECT parked_offset, delivered_offset, iif(forced, 'forced', 'delivered')
 FROM deliveries WHERE level IS NULL AND fault IS NULL AND scheme <> 'held'"""
 """Timed messages that were not held while their broker was down."""
-_HELD = "SELECT parked_offset FROM messages WHERE parked_offset NOT NULL"
-"""Records of held messages, of which copies were delivered, and others."""
+_HELD = """
+SELECT messages.parked_offset FROM messages JOIN deliveries ON delivered_offset = log_offset
+WHERE messages.parked_offset NOT NULL AND (fault NOT NULL OR scheme = 'held')"""
+"""Records of held messages, of which copies were delivered."""
 _LEDGER = {
     "delivered early": """
         SELECT * FROM deliveries WHERE (delivered_us < due_us OR picked_us < due_us) AND NOT forced""",
