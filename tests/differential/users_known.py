@@ -10,6 +10,7 @@ _UNCHECKED: Final = (
     RequestCode.LITE_PULL_MESSAGE,
     RequestCode.QUERY_ASSIGNMENT,
     RequestCode.BATCH_ACK_MESSAGE,
+    RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
 )
 _JAVA: Final = ("java.", "org.apache.rocketmq.auth.", "An system error occurred")
 
