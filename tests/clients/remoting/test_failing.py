@@ -46,10 +46,11 @@ async def test_what_is_shown_is_what_the_consumers_did(home: Path, python_client
 
         [dead] = await control.assert_dead(TOPIC, 1, group=FAILING, advance="1d", wait="5m", pause="5m")
         assert dead["message_id"] == sent["message_id"]
-        attempts = 1 + len(driver.received[FAILING])
-        assert attempts == 3
+        for _ in range(2):  # the driver's lines may come after the broker's answers
+            await driver.next(FAILING)
+        assert not driver.received[FAILING]
         seen = await shown(control, sent["message_id"])
-        check_takes(seen, FAILING, attempts)
+        check_takes(seen, FAILING, 3)
         check_takes(seen, HANGING, 1)
         assert kinds(seen, FAILING) == [*["taken", "retried"] * 2, "taken", "dead"]
         assert kinds(seen, HANGING) == ["taken"]
