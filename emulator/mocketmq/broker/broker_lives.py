@@ -25,6 +25,7 @@ from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
 from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import (
+    DOWN,
     HEALTHY,
     BrokerCondition,
     BrokerState,
@@ -103,9 +104,9 @@ class BrokerLives:
     async def load(self) -> None:
         """Release messages held for brokers that were down when the process ended. All brokers run now.
 
-        Their names may have changed since. Names of fault rules have no spaces, unlike those of downtimes.
+        Their names may have changed since.
         """
-        await self._release([name for name in await self._held.counts() if " " in name])
+        await self._release([name for name in await self._held.counts() if name.endswith(DOWN)])
 
     async def crash(self, name: str, loses: CrashLoss | None = None) -> BrokerLoss:
         """End a broker's connections and close its ports. Its routes stay for a while.

@@ -21,6 +21,8 @@ from mocketmq.store.queue import Queue
 
 ROUTE_LIFETIME_US: Final = 120 * US_PER_S
 """Time on the broker's clock for which routes name a broker that is silent (brokerChannelExpiredTime)."""
+DOWN: Final = " down"
+"""How the names of downtimes end, by which the ledger tells why messages are late."""
 
 BrokerState = Literal["running", "crashed", "shut-down"]
 CutOff = Literal["clients", "name-servers"]
@@ -113,7 +115,7 @@ class RegisteredBroker:
 
         No fault rule has such a name, because names of rules have no spaces.
         """
-        return f"{self.name} down"
+        return f"{self.name}{DOWN}"
 
 
 class ClusterBrokers:
