@@ -113,7 +113,7 @@ async def test_delays_and_transactions_count_at_their_broker() -> None:
         assert by_node(scrape, "rocketmq_timer_dequeue_total", topic=TOPIC) == {A: 1}
         delayed = {"topic": TOPIC, "message_type": "delay"}
         assert by_node(scrape, "rocketmq_messages_in_total", **delayed) == {B: 1}
-        # What waits in the timers is not divided, so that the sum over all brokers is right.
+        # Pending messages are counted once, under the first broker, so that a sum over brokers is right.
         assert set(by_node(scrape, "rocketmq_timer_message_snapshot", timer_bound_s="5")) == {A}
 
 

@@ -176,7 +176,7 @@ def _of_lag(lags: Sequence[TopicLag], nodes: BrokerNodes, now_us: int) -> Iterat
 
 
 def _of_timers(broker: Broker, traffic: NodeTraffic) -> Iterator[Figures]:
-    """The timers of each broker. What waits in them is not known by broker, and counts at the first."""
+    """The timers of each broker. Pending messages are not counted by broker, but all under the first."""
     timed = broker.schemes.timed_figures()
     now_us = broker.clock.now_us()
     delays = _by_topic([(node, counts.timers_set) for node, counts in traffic])

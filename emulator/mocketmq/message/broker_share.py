@@ -70,8 +70,8 @@ def broker_names(brokers: int) -> tuple[str, ...]:
 def position_of(topic: str, number: int, brokers: int) -> int:
     """The position of the broker that has the queue with this number.
 
-    The first broker has the queues of lite topics, whose numbers are negative, and those that are not shared
-    out.
+    Queues of lite topics, whose numbers are negative, and queues that are not shared out belong to the first
+    broker.
     """
     return 0 if brokers == 1 or number < 0 or not is_shared_out(topic) else number % brokers
 
