@@ -8,6 +8,7 @@ import pytest
 
 from mocketmq.errors import BrokerStateError
 from mocketmq.faults.rule import FaultRule
+from mocketmq.settings import BrokerDeclaration
 from tests.doors.remoting.broker_pairs import (
     COMMIT,
     LOCK,
@@ -154,6 +155,31 @@ async def test_a_broker_that_is_back_is_the_slave(pair: Pair) -> None:
         assert await promote(pair) == 0
         await send(home, "three")
         assert await bodies(home) == ["one", "two", "three"]
+
+
+async def test_a_promoted_slave_has_the_advertised_host_and_its_own_port() -> None:
+    declared = (
+        BrokerDeclaration(name=A, advertise="10.0.0.1:7001"),
+        BrokerDeclaration(name=B, advertise="10.0.0.2:7002"),
+    )
+    async with running_pair(slaves=1, declared_brokers=declared) as pair:
+        await pair.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, 6)
+        slave_port = pair.broker.registry.brokers.broker_named(B).slave_port
+
+        async def host_in_id(client: RemotingClient) -> str:
+            message_id = (await send(client, "one"))["msgId"]
+            ip, port = bytes.fromhex(message_id[:8]), int(message_id[8:16], 16)
+            return f"{'.'.join(map(str, ip))}:{port}"
+
+        assert await host_in_id(pair.b) == "10.0.0.2:7002"
+        async with at_slave(pair) as slave:
+            await promote(pair)
+            assert await host_in_id(slave) == f"10.0.0.2:{slave_port}"
+            async with at_home(pair) as home:
+                records = [*await pulled(slave), *await pulled(home)]
+                assert {each.store_host for each in records} == {f"10.0.0.2:{slave_port}"}
+                await promote(pair)
+                assert await host_in_id(home) == "10.0.0.2:7002"
 
 
 async def test_a_broker_that_runs_changes_places_with_its_slave(pair: Pair) -> None:

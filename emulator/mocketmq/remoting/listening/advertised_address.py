@@ -35,10 +35,16 @@ class Advertiser:
         self._fixed = fixed
         self._gateway = gateway
 
-    def address_for(self, local: str, peer: str, port: int) -> AdvertisedAddress:
-        """The broker's address for the client at IP address ``peer`` that connected to ``local``."""
+    def address_for(
+        self, local: str, peer: str, port: int, *, is_promoted: bool = False
+    ) -> AdvertisedAddress:
+        """The broker's address for the client at IP address ``peer`` that connected to ``local``.
+
+        A slave that was promoted has the fixed host, but keeps its own ``port``.
+        """
         if self._fixed is not None:
-            return _advertised(*split_address(self._fixed, port))
+            host, fixed_port = split_address(self._fixed, port)
+            return _advertised(host, port if is_promoted else fixed_port)
         return _advertised(LOOPBACK if plain(peer) == self._gateway else plain(local), port)
 
 

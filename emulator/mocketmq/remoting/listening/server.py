@@ -246,7 +246,9 @@ class RemotingServer:
         return Reached(
             self._at_slave if is_slave else self.dispatcher,
             registered.share,
-            advertiser.address_for(host, peer, registered.master_port),
+            advertiser.address_for(
+                host, peer, registered.master_port, is_promoted=registered.condition.is_promoted
+            ),
             self._name_server_of.get(port),
             is_slave,
         )
