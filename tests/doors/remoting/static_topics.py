@@ -1,14 +1,20 @@
-"""Creates and moves the logical queues of static topics at two brokers, with the requests of ``mqadmin``."""
+"""Creates and moves the logical queues of static topics at two brokers, with the requests of ``mqadmin``.
+
+It also pulls from logical queues, as a client of 5.x does.
+"""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.doors.remoting.broker_pairs import A, B, Pair
-from tests.support.brokers import TOPIC
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import decode_records
+from tests.doors.remoting.broker_pairs import COMMIT, PULL, A, B, Pair
+from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import RemotingClient
 
 STATIC = 513
+NOT_FOUND, RETRY = 19, 20
 BLOCK = 10_000
 """Step of logical offsets at which ``mqadmin`` lets the queue of another broker begin."""
 
@@ -109,3 +115,51 @@ async def move(pair: Pair) -> None:
     moving = Move(pair)
     await moving.begin()
     await moving.decide()
+
+
+def of_queue(number: int = 0, **more: str) -> dict[str, str]:
+    return {"topic": TOPIC, "consumerGroup": GROUP, "queueId": str(number), **more}
+
+
+async def pull(
+    client: RemotingClient, offset: int, number: int = 0, *, flags: int = 0, wait_ms: int = 0, commit: int = 0
+) -> Command:
+    ext = of_queue(
+        number,
+        queueOffset=str(offset),
+        maxMsgNums="32",
+        sysFlag=str(flags),
+        commitOffset=str(commit),
+        suspendTimeoutMillis=str(wait_ms),
+        subVersion="0",
+    )
+    return await client.call(PULL, ext)
+
+
+def bounds(answer: Command) -> tuple[int, int, int, int]:
+    """The code of a pull's answer, and its next, least and largest offset."""
+    names = ("nextBeginOffset", "minOffset", "maxOffset")
+    next_offset, least, largest = (int(answer.ext[name]) for name in names)
+    return answer.code, next_offset, least, largest
+
+
+async def pull_all(client: RemotingClient, offset: int = 0, number: int = 0) -> list[tuple[str, int]]:
+    """Pull like a client of 5.x until nothing is left: bodies and logical offsets."""
+    found = []
+    while True:
+        answer = await pull(client, offset, number)
+        if answer.code == 0:
+            delta = int(answer.ext["offsetDelta"])
+            found += [(each.body.decode(), each.queue_offset + delta) for each in decode_records(answer.body)]
+        elif answer.code != RETRY:
+            assert answer.code == NOT_FOUND
+            return found
+        offset = int(answer.ext["nextBeginOffset"])
+
+
+async def offset_of(client: RemotingClient, code: int, number: int = 0, **more: str) -> int:
+    return int((await client.ok(code, of_queue(number, **more))).ext["offset"])
+
+
+async def commit(client: RemotingClient, offset: int, number: int = 0) -> None:
+    await client.ok(COMMIT, of_queue(number, commitOffset=str(offset)))

@@ -11,8 +11,6 @@ import pytest
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import NoPermissionError
 from mocketmq.message.message import Message
-from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import decode_records
 from mocketmq.settings import BrokerDeclaration
 from tests.doors.remoting.broker_pairs import (
     COMMIT,
@@ -32,20 +30,28 @@ from tests.doors.remoting.static_topics import (
     ALTERNATING,
     AT_A,
     BLOCK,
+    NOT_FOUND,
+    RETRY,
     STATIC,
     Hosted,
     Item,
     Move,
+    bounds,
+    commit,
     create,
     detail,
     header,
     move,
+    of_queue,
+    offset_of,
+    pull,
+    pull_all,
     put,
 )
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import RemotingClient, running_remoting
 
-NOT_LEADER, NOT_FOUND, RETRY, MOVED, SYSTEM_ERROR = 501, 19, 20, 21, 1
+NOT_LEADER, MOVED, SYSTEM_ERROR = 501, 21, 1
 SEARCH, MIN_OFFSET, EARLIEST, CONFIG, UPDATE_TOPIC, DELETE_TOPIC, CONSUME_STATS = (
     29,
     31,
@@ -62,54 +68,6 @@ COMMITS, SUSPENDS = 1, 2
 async def pair() -> AsyncIterator[Pair]:
     async with running_pair() as pair:
         yield pair
-
-
-def of_queue(number: int = 0, **more: str) -> dict[str, str]:
-    return {"topic": TOPIC, "consumerGroup": GROUP, "queueId": str(number), **more}
-
-
-async def pull(
-    client: RemotingClient, offset: int, number: int = 0, *, flags: int = 0, wait_ms: int = 0, commit: int = 0
-) -> Command:
-    ext = of_queue(
-        number,
-        queueOffset=str(offset),
-        maxMsgNums="32",
-        sysFlag=str(flags),
-        commitOffset=str(commit),
-        suspendTimeoutMillis=str(wait_ms),
-        subVersion="0",
-    )
-    return await client.call(PULL, ext)
-
-
-def bounds(answer: Command) -> tuple[int, int, int, int]:
-    """The code of a pull's answer, and its next, least and largest offset."""
-    names = ("nextBeginOffset", "minOffset", "maxOffset")
-    next_offset, least, largest = (int(answer.ext[name]) for name in names)
-    return answer.code, next_offset, least, largest
-
-
-async def pull_all(client: RemotingClient, offset: int = 0, number: int = 0) -> list[tuple[str, int]]:
-    """Pull like a client of 5.x until nothing is left: bodies and logical offsets."""
-    found = []
-    while True:
-        answer = await pull(client, offset, number)
-        if answer.code == 0:
-            delta = int(answer.ext["offsetDelta"])
-            found += [(each.body.decode(), each.queue_offset + delta) for each in decode_records(answer.body)]
-        elif answer.code != RETRY:
-            assert answer.code == NOT_FOUND
-            return found
-        offset = int(answer.ext["nextBeginOffset"])
-
-
-async def offset_of(client: RemotingClient, code: int, number: int = 0, **more: str) -> int:
-    return int((await client.ok(code, of_queue(number, **more))).ext["offset"])
-
-
-async def commit(client: RemotingClient, offset: int, number: int = 0) -> None:
-    await client.ok(COMMIT, of_queue(number, commitOffset=str(offset)))
 
 
 # A static topic before anything moves
