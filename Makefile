@@ -168,13 +168,18 @@ build/site/.made: requirements-site.lock
 	$(call install,requirements-dev.lock)
 	@touch .venv/.runtime .venv/.report $@
 
+# Nothing else uses what uv caches for it, gigabytes of pyspark above all. The list is complete, so `--no-deps` holds,
+# and without it uv would build pyspark once more to ask what it needs.
+LOWEST := $(UV) --no-config --quiet --cache-dir build/lowest.cache
+
 build/lowest/.made: pyproject.toml | $(UV)
 	@echo "Installing the oldest versions into build/lowest …"
-	@$(UV) pip compile --no-config --quiet --resolution lowest-direct --python-version 3.11 --extra relay --extra report --extra sorted \
+	@$(LOWEST) pip compile --resolution lowest-direct --python-version 3.11 --extra relay --extra report --extra sorted \
 		--group build --group test --no-emit-package mocketmq-client --output-file build/lowest.txt pyproject.toml
-	@$(UV) venv --no-config --quiet --clear --python 3.11 --no-python-downloads build/lowest
-	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python -r build/lowest.txt
-	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python --no-deps --no-build-isolation -e ./kits/python -e .
+	@$(LOWEST) venv --clear --python 3.11 --no-python-downloads build/lowest
+	@$(LOWEST) pip install --no-deps --python build/lowest/bin/python -r build/lowest.txt
+	@$(LOWEST) pip install --python build/lowest/bin/python --no-deps --no-build-isolation -e ./kits/python -e .
+	@rm -rf build/lowest.cache
 	@touch $@
 
 # mocketmq itself is installed for each build as a wheel: PyInstaller does not follow editable installations.
