@@ -1,6 +1,7 @@
 """Fixtures and rules shared by all tests."""
 
 import os
+import shutil
 import signal
 import tempfile
 from collections import Counter
@@ -35,6 +36,17 @@ if is_volatile(Path(tempfile.gettempdir())):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(on_disk))
 
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark-conf"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Remove at the end what tests, and programs that they kill, leave in the folder for temporary files."""
+    folder = str(tmp_path_factory.mktemp("tmp", numbered=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
