@@ -13,13 +13,14 @@ class OpenPort(msgspec.Struct, frozen=True):
 class BrokerDoors(msgspec.Struct, frozen=True, omit_defaults=True):
     """The open ports of a broker of a cluster. Without a `vip`, its VIP channel is off.
 
-    `slave` is the port of its slave, if it has one. With `proxy_mode` `local`, `grpc` is its endpoint.
-    Clients are given `advertised`, if it is set.
+    `slave` and `slave_vip` are those of its slave, if it has one. With `proxy_mode` `local`, `grpc` is its
+    endpoint. Clients are given `advertised`, if it is set.
     """
 
     broker: OpenPort
     vip: OpenPort | None = None
     slave: OpenPort | None = None
+    slave_vip: OpenPort | None = None
     grpc: OpenPort | None = None
     advertised: str | None = None
 

@@ -25,6 +25,7 @@ class _OptionalPorts(TypedDict, total=False):
 class _OptionalBrokerPorts(TypedDict, total=False):
     vip: OpenPort
     slave: OpenPort
+    slave_vip: OpenPort
     grpc: OpenPort
     advertised: str
 

@@ -130,6 +130,24 @@ async def test_routes_name_the_new_master_at_once_and_the_broker_when_it_is_back
     assert await routes(pair) == {"0": "home", "1": "slave"}
 
 
+async def test_the_vip_channel_of_a_promoted_slave_takes_messages(pair: Pair) -> None:
+    """Java clients up to 4.4 send to the VIP channel of the master."""
+    registered = pair.broker.registry.brokers.broker_named(B)
+    assert registered.slave_port
+    assert registered.slave_vip_port == registered.slave_port - 2
+    async with pair.remoting.another(registered.slave_vip_port) as vip:
+        assert (await vip.call(SEND, message_to(0), b"refused")).code == 2
+        await pair.broker.broker_lives.crash(B)
+        await promote(pair)
+        sent = await send(vip, "one")
+        assert int(sent["msgId"][8:16], 16) == registered.slave_port
+    await pair.broker.broker_lives.crash(B)
+    for port in (registered.slave_port, registered.slave_vip_port):
+        with pytest.raises(ConnectionRefusedError):
+            async with pair.remoting.another(port):
+                pass
+
+
 async def test_a_broker_that_is_back_is_the_slave(pair: Pair) -> None:
     await send(pair.b, "one")
     await pair.broker.broker_lives.crash(B)

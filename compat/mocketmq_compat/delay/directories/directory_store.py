@@ -66,16 +66,15 @@ class DirectoryStore:
         known = load_known(self.directory.root, _KIND, _NUMBERS)
         ends = itertools.accumulate(part.numbers[0] * _FIELDS for part in known.parts.values())
         end_of = dict(zip(known.parts, ends, strict=True))
-        columns: dict[int, Columns] = {}
+        columns: dict[int, Columns | None] = {}  # of each second; None if they are known
         read: list[tuple[FoundDirectory, int]] = []
         now_ns = self._now_ns()
         for found in self.directory.scan(lambda *part: known.get(*part) is not None, is_starting=True):
             if isinstance(found, str):
                 self._ignore(found)
             elif isinstance(found, int):
-                stamp, (count, size) = known.parts[found]
-                items = known.items[end_of[found] - count * _FIELDS : end_of[found]]
-                columns[found] = [items[begin : begin + count] for begin in range(0, len(items), count)]
+                stamp, (_, size) = known.parts[found]
+                columns[found] = None  # ten million entries are not copied twice
                 self._count_bytes(found, size)
                 self._seen[found] = stamp.changed_ns
             else:
@@ -86,9 +85,15 @@ class DirectoryStore:
                     self._left_over.append(found._replace(entries=found.entries[:1]))
                 else:
                     read.append((found._replace(entries=[]), len(found.entries)))
-        self.last_number = max((max(numbers) for _, numbers, _ in columns.values()), default=0)
         for second in sorted(columns):
-            self._index.append(columns.pop(second))
+            entries = columns.pop(second)
+            if entries is None:
+                end, (count, _) = end_of[second], known.parts[second].numbers
+                begins = range(end - count * _FIELDS, end, count)
+                entries = [known.items[begin : begin + count] for begin in begins]
+            last = max(entries[1])
+            self.last_number = max(self.last_number, last)
+            self._index.append(entries)
         for directory, count in read:
             self._see(directory, count, now_ns)
 

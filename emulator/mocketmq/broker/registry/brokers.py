@@ -51,7 +51,8 @@ class RegisteredBroker:
     """A broker and its condition. ``port`` is 0 without remoting.
 
     ``slave_port`` is that of its slave, None without one or without remoting, and ``slave_id`` the slave's id
-    in routes. A promotion changes the roles of these ports, but not the ports.
+    in routes. A promotion changes the roles of these ports, but not the ports. ``vip_port`` and
+    ``slave_vip_port`` are None without a VIP channel.
     ``grpc_port`` is None unless the broker has an endpoint of its own for gRPC. ``advertise`` is the
     ``host`` or ``host:port`` that clients are given, or None.
     """
@@ -62,6 +63,7 @@ class RegisteredBroker:
         self.port = 0
         self.vip_port: int | None = None
         self.slave_port: int | None = None
+        self.slave_vip_port: int | None = None
         self.slave_id = 1
         self.grpc_port: int | None = None
         self.advertise: str | None = None

@@ -2,6 +2,7 @@
 
 import errno
 import ipaddress
+import itertools
 import logging
 import os
 import socket
@@ -35,31 +36,32 @@ Sockets = Sequence[socket.socket]
 
 
 class BrokerPorts(NamedTuple):
-    """The ports of a broker; ``vip_port`` is None without a VIP channel, ``slave_port`` without a slave."""
+    """The ports of a broker and of its slave; None without a slave, or without a VIP channel."""
 
     port: int
     vip_port: int | None
     slave_port: int | None = None
+    slave_vip_port: int | None = None
 
 
 class BrokerSockets(NamedTuple):
-    """The sockets of a broker, and of its VIP channel and its slave if it has them."""
+    """The sockets of a broker and of its slave; empty without a slave, or without a VIP channel."""
 
     broker: Sockets
     vip: Sockets
     slave: Sockets = ()
+    slave_vip: Sockets = ()
 
     @property
     def sockets(self) -> Sockets:
         """All of them."""
-        return (*self.broker, *self.vip, *self.slave)
+        return tuple(itertools.chain(*self))
 
     @property
     def ports(self) -> BrokerPorts:
         """Their ports."""
-        broker, vip, slave = (_port_of(each) if each else None for each in self)
-        assert broker is not None  # noqa: S101 - a broker has a port
-        return BrokerPorts(broker, vip, slave)
+        others = (_port_of(each) if each else None for each in self[1:])
+        return BrokerPorts(_port_of(self.broker), *others)
 
 
 class Ports:
@@ -74,7 +76,7 @@ class Ports:
         self.sockets = (*of_brokers, *(one for each in name_servers for one in each))
         self.namesrv_ports = [_port_of(each) for each in name_servers]
         self.brokers = [each.ports for each in brokers]
-        self.broker_port, self.vip_port, _ = self.brokers[0]
+        self.broker_port, self.vip_port, *_ = self.brokers[0]
         self.broker_ip: str = brokers[0].broker[0].getsockname()[0]
 
     def close(self) -> None:
@@ -189,18 +191,18 @@ def _bind_with_slave(
     vip_port: int | None = None,
     slave_port: int | None = None,
 ) -> BrokerSockets:
-    """Bind the ports of a broker, and that of its slave if it has one. Raises ListenError."""
+    """Bind the ports of a broker, and those of its slave if it has one. Raises ListenError."""
     bound = _bind_broker(settings.host, fixed, is_picked=is_picked, vip_port=vip_port)
     if not settings.slaves:
         return bound
     port = slave_port or bound.ports.port + SLAVE_OFFSET
     try:
         is_own = slave_port is not None
-        slave = _bind(settings.host, port, "--broker-port", is_picked=not is_own and (is_picked or not fixed))
+        slave = _bind_broker(settings.host, port, is_picked=not is_own and (is_picked or not fixed))
     except BaseException:
         _close(bound.sockets)
         raise
-    return bound._replace(slave=slave)
+    return bound._replace(slave=slave.broker, slave_vip=slave.vip)
 
 
 def _bind_broker(host: str, fixed: int, *, is_picked: bool, vip_port: int | None = None) -> BrokerSockets:

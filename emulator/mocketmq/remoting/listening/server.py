@@ -98,11 +98,12 @@ class RemotingServer:
         for registered, declared in zip(self._brokers, self._settings.declared_brokers, strict=False):
             registered.advertise = declared.advertise
             registered.slave_id = declared.slave_id or registered.slave_id
-        for registered, (port, vip_port, slave_port) in zip(self._brokers, ports.brokers, strict=True):
-            registered.port, registered.vip_port, registered.slave_port = port, vip_port, slave_port
-            if slave_port:
-                self._slave_of[slave_port] = registered
-            found |= {each: registered for each in (port, vip_port) if each}
+        for registered, opened in zip(self._brokers, ports.brokers, strict=True):
+            registered.port, registered.vip_port = opened.port, opened.vip_port
+            registered.slave_port, registered.slave_vip_port = opened.slave_port, opened.slave_vip_port
+            found |= {each: registered for each in (opened.port, opened.vip_port) if each}
+            of_slave = (opened.slave_port, opened.slave_vip_port)
+            self._slave_of |= {each: registered for each in of_slave if each}
         return found
 
     @property
@@ -143,6 +144,7 @@ class RemotingServer:
                 opened[each.port],
                 opened.get(each.vip_port or 0),
                 opened.get(each.slave_port or 0),
+                opened.get(each.slave_vip_port or 0),
                 advertised=each.advertise,
             )
             for each in self._brokers
