@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from mocketmq.broker.verification.expectations import Wanted
 from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.faults.rule import FaultRule
 from mocketmq.message.message import Message
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.broker.half_messages import commit, pop, prepare
 from tests.support.brokers import (
     GROUP,
@@ -432,3 +435,40 @@ async def test_a_crash_of_the_store_leaves_everything_as_it_was(monkeypatch: pyt
         assert broker.registry.brokers[0].state == "running"
         assert bodies(await visible(broker)) == ["kept"]
         await broker.sender.send(Message(TOPIC, b"next"))
+
+
+# Many pending messages
+
+
+async def count_scans(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Keep 600 messages pending. The result gets the arguments of each scan of all of them."""
+    for number in range(600):
+        await send(broker, str(number), TIMER_DELAY_MS="60000")
+    [scheme] = broker.schemes.all_timed
+    assert isinstance(scheme, StoredScheme)
+    scans, scan = list[int](), scheme.store.by_arrival
+
+    def counted(after: int, limit: int) -> Sequence[Entry]:
+        scans.append(after)
+        return scan(after, limit)
+
+    monkeypatch.setattr(scheme.store, "by_arrival", counted)
+    return scans
+
+
+async def test_a_loss_does_not_scan_pending_messages_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker() as broker:
+        scans = await count_scans(broker, monkeypatch)
+        assert await crash(broker) == 600
+        assert len(scans) <= 2
+        await broker.broker_lives.wipe(A)
+        assert len(scans) <= 4
+
+
+async def test_a_promotion_that_loses_nothing_reads_no_pending_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker(slaves=1) as broker:
+        scans = await count_scans(broker, monkeypatch)
+        assert (await broker.broker_lives.promote(A)).lost == 0
+        assert scans == []

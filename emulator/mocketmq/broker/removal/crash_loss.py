@@ -33,7 +33,8 @@ from mocketmq.store.receipt_rows import OpenReceipt, delete_receipts, receipts_a
 from mocketmq.store.store import Store
 from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
-_PAGE: Final = 256
+_PAGE: Final = 16_384
+"""Number of pending messages that are read together. Some schemes scan all of theirs for each page."""
 _STORED_SINCE: Final = """
 SELECT m.log_offset, m.kind, m.queue_key, m.queue_offset, m.real_queue_key, length(m.body), p.log_offset,
  d.parked_offset, d.scheme, d.level, d.stored_us, d.due_us, d.forced, d.fault
@@ -166,7 +167,7 @@ class CrashLoss:
             [
                 (scheme, [one for one in await _stored_since(scheme, since_us) if self._is_for(share, one)])
                 for scheme in self._schemes
-                if scheme is not self._held
+                if scheme is not self._held and since_us != LATEST_US
             ],
             [row for row in acknowledged if self._has(share, self._topics.queue(row.queue_key))],
             dict(await self._database.rows(_FIRST_DELIVERIES, (since_us,))) if is_repeated else {},

@@ -23,8 +23,8 @@ from mocketmq.store.receipt_rows import delete_receipts, delete_receipts_of_queu
 from mocketmq.store.store import Store
 from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
-PAGE = 256
-"""Number of pending messages that are read together."""
+PAGE = 16_384
+"""Number of pending messages that are read together. Some schemes scan all of theirs for each page."""
 
 _HALVES = """
 SELECT log_offset, real_queue_key FROM messages JOIN queues ON key = queue_key
