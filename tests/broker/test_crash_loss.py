@@ -10,11 +10,13 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.registry.topic import PLAIN
 from mocketmq.broker.snapshots.snapshot_file import SnapshotState
 from mocketmq.broker.verification.expectations import Wanted
 from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.faults.rule import FaultRule
 from mocketmq.message.message import Message
+from mocketmq.message.properties import LITE_TOPIC
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.broker.half_messages import commit, pop, prepare
@@ -435,6 +437,33 @@ async def test_a_crash_of_the_store_leaves_everything_as_it_was(monkeypatch: pyt
         assert broker.registry.brokers[0].state == "running"
         assert bodies(await visible(broker)) == ["kept"]
         await broker.sender.send(Message(TOPIC, b"next"))
+
+
+# Lite topics
+
+
+async def send_lite(broker: Broker, body: str) -> None:
+    await broker.sender.send(Message("chats", body.encode(), {LITE_TOPIC: "room"}))
+
+
+@pytest.mark.parametrize(("brokers", "left"), [(1, ["old"]), (2, ["old", "young", "while it was down"])])
+async def test_lite_topics_are_lost_with_the_only_broker(brokers: int, left: list[str]) -> None:
+    """Several brokers have them together, so their messages are taken while one is down."""
+    async with running_broker(brokers=brokers, slaves=1) as broker:
+        await broker.registry.topics.put("chats", 1, 1, 6, PLAIN.typed("lite"))
+        await broker.faults.add_rule(FaultRule(do="replicate-late", by="5s"))
+        await send_lite(broker, "old")
+        await broker.mover.advance(LOSES_US)
+        await send_lite(broker, "young")
+        await broker.broker_lives.crash(A)
+        if brokers > 1:
+            await send_lite(broker, "while it was down")
+        await broker.broker_lives.promote(A)
+        [room] = broker.registry.topics.lites.of("chats")
+        rows = await broker.store.database.rows(
+            "SELECT body FROM messages WHERE queue_key = ? ORDER BY log_offset", (room.key,)
+        )
+        assert ([body.decode() for (body,) in rows], room.next_offset) == (left, len(left))
 
 
 # Many pending messages

@@ -175,9 +175,13 @@ class CrashLoss:
         )
 
     def _has(self, share: BrokerShare, queue: Queue) -> bool:
-        """Whether the queue is the broker's. Lite topics are the first one's."""
-        is_shared = queue.lite_topic is not None or is_shared_out(queue.topic)
-        return is_shared and self._brokers.index_of(queue) == share.position
+        """Whether the queue is the broker's.
+
+        Lite topics belong to the cluster as a whole, which takes their messages while a broker is down.
+        """
+        if queue.lite_topic is not None:
+            return len(self._brokers) == 1
+        return is_shared_out(queue.topic) and self._brokers.index_of(queue) == share.position
 
     def _goal(self, row: _Record) -> Queue:
         return self._topics.queue(row.queue_key if row.real_queue_key is None else row.real_queue_key)
