@@ -38,13 +38,18 @@ if is_volatile(Path(tempfile.gettempdir())):
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark-conf"))
 
 
+_LONGEST = 60
+"""Number of characters of a folder's path up to which Chromium can make its sockets there."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Remove at the end what tests, and programs that they kill, leave in the folder for temporary files."""
     folder = str(tmp_path_factory.mktemp("tmp", numbered=False))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", folder)
-        patch.setattr(tempfile, "tempdir", folder)
+        if len(folder) <= _LONGEST:
+            patch.setenv("TMPDIR", folder)
+            patch.setattr(tempfile, "tempdir", folder)
         yield
     shutil.rmtree(folder, ignore_errors=True)
 
