@@ -287,6 +287,8 @@ async def fill(api: Api) -> None:
         pytest.param(390, True, "en", marks=pytest.mark.slow),
         pytest.param(390, False, "zh-CN", marks=pytest.mark.slow),
         pytest.param(2_560, False, "zh-CN", marks=pytest.mark.slow),
+        pytest.param(740, True, "en", marks=pytest.mark.slow),
+        pytest.param(320, False, "zh-CN", marks=pytest.mark.slow),
     ],
 )
 async def test_every_view_is_accessible_at_each_width(
