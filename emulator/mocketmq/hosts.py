@@ -1,7 +1,9 @@
 """Hosts: read and written with their port, and whether one is this machine, which may be a container."""
 
+import errno
 import ipaddress
 import os
+import socket
 from typing import Final
 
 _CONTAINER: Final = "container"
@@ -37,3 +39,9 @@ def is_loopback(host: str) -> bool:
 def is_in_container() -> bool:
     """Whether published ports may hide which machine a request comes from."""
     return _CONTAINER in os.environ
+
+
+def port_or_host(error: Exception, option: str) -> str:
+    """What to change after an ``error`` of binding: the port, or a host that this machine does not have."""
+    is_host = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+    return "another address by --host" if is_host else f"another port by {option}"

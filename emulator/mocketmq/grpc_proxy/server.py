@@ -18,7 +18,7 @@ from mocketmq.grpc_proxy.client_limits import CHECKED_PER_TURN, GRACE_S, IDLE_S
 from mocketmq.grpc_proxy.connection import GrpcConnection
 from mocketmq.grpc_proxy.fault_injection import DOOR, operations
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.hosts import with_port
+from mocketmq.hosts import port_or_host, with_port
 from mocketmq.open_ports import OpenPort
 from mocketmq.port_listener import PortListener
 from mocketmq.settings import Settings
@@ -128,7 +128,7 @@ class GrpcServer:
                     why = getattr(error, "strerror", None) or error
                     raise ListenError(
                         f"cannot listen on {with_port(host, port)} for gRPC clients: {why};"
-                        " choose another port by --grpc-port, or none by --no-grpc"
+                        f" choose {port_or_host(error, '--grpc-port')}, or none by --no-grpc"
                     ) from error
             else:
                 return

@@ -82,6 +82,15 @@ async def test_a_taken_port_is_named_and_leaves_the_others_free(setting: str, op
                     pass
 
 
+async def test_a_host_that_is_not_of_this_machine_is_blamed_and_not_the_port() -> None:
+    wanted = (
+        r"cannot listen on 203\.0\.113\.1:\d+ for RocketMQ clients: .*; choose another address by --host, or"
+    )
+    with pytest.raises(ListenError, match=wanted):
+        async with running_remoting(host="203.0.113.1"):
+            pass
+
+
 async def test_remoting_can_be_switched_off() -> None:
     async with running_emulator(Settings(data=":memory:", remoting=False, **FREE_PORTS)) as emulator:
         assert emulator.remoting is None

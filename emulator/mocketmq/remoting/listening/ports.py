@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from mocketmq.errors import ListenError, SettingError
-from mocketmq.hosts import split_address, with_port
+from mocketmq.hosts import port_or_host, split_address, with_port
 from mocketmq.remoting.listening.advertised_address import LOOPBACK, Advertiser
 from mocketmq.settings import Settings
 
@@ -179,7 +179,7 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
     """The error for a port on which the broker cannot listen; it names the port's option."""
     return ListenError(
         f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
-        f" choose another port by {option}, or none by --no-remoting"
+        f" choose {port_or_host(error, option)}, or none by --no-remoting"
     )
 
 
