@@ -36,6 +36,7 @@ send orders x --property TIMER_DELAY_MS=1 --level 2 | 1 | allowed: no value, bec
 send orders x --property __STARTDELIVERTIME=abc | 1 | '__STARTDELIVERTIME=abc'; allowed: milliseconds since
 send orders x --queue -1 | 1 | --queue is -1; allowed: a whole number from 0 to 8191
 send orders x --queue 99 | 1 | --queue is 99; allowed: 0 to 3
+send orders x --lite-topic 'a b' | 1 | --lite-topic is 'a b'; allowed: 1 to 64 letters, digits, hyphens and
 
 receive '' --group g | 1 | TOPIC is ''; allowed: 1 to 127
 receive orders --group '' | 1 | --group is ''; allowed: 1 to 255
@@ -83,6 +84,8 @@ client '' --group g | 1 | CLIENT_ID is ''; allowed: text of 1 to 1024 characters
 client me@1 --group g --consume '' | 1 | --consume is ''; allowed: text of 1 to 255 characters
 client me@1 --group '' | 1 | --group is ''; allowed: 1 to 255
 reset --topic '' | 1 | --topic is ''; allowed: 1 to 127
+faults add late by=5 | 1 | by is 5; allowed: a duration such as 2s; uniform(1s, 5s)
+brokers crash broker-a --loses all | 2 | --loses is 'all'; allowed: nothing, unreplicated, or a duration
 
 clock advance 30 | 2 | DURATION is '30'; allowed: a duration such as 200ms
 clock advance -5s | 2 | DURATION is '-5s'; allowed: a duration such as 200ms

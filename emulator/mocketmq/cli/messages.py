@@ -91,7 +91,7 @@ def send(
         options["lite_topic"] = lite_topic
     content = sys.stdin.buffer.read() if body == "-" else body
     sent = broker.send(topic, content, **options)
-    output.show(sent, _describe_sent(sent))
+    output.show(sent, _describe_sent(sent, lite_topic))
     if level is not None and level != sent["delay_level"]:
         click.echo(f"Note: --level {level} counts as {_describe_level(sent['delay_level'])}", err=True)
     if at is not None and sent["due_ms"] is None:
@@ -298,8 +298,9 @@ def _path_and_value(text: str) -> tuple[str, object]:
         return path, value  # plain text, so that no quotes are needed in a shell
 
 
-def _describe_sent(sent: JsonObject) -> str:
-    where = f"{sent['message_id']} → {sent['topic']} queue {sent['queue_id']}"
+def _describe_sent(sent: JsonObject, lite_topic: str | None) -> str:
+    queue = f"queue {sent['queue_id']}" if lite_topic is None else f"lite topic {lite_topic}"
+    where = f"{sent['message_id']} → {sent['topic']} {queue}"
     if sent["due_ms"] is None:
         return f"{where}, offset {sent['queue_offset']}"
     level = f", level {sent['delay_level']}" if sent["delay_level"] else ""

@@ -6,6 +6,7 @@ from typing import Literal
 
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.api_calls import ApiCalls, Duration, api_path, duration_text, entries_of
+from mocketmq.errors import InvalidArgumentError
 
 __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
@@ -29,8 +30,7 @@ class Clustering(ApiCalls):
         """
         body: JsonObject = {}
         if loses is not None:
-            is_word = loses in ("nothing", "unreplicated")
-            body["loses"] = loses if is_word else duration_text(loses, "loses")
+            body["loses"] = _crash_loss_text(loses)
         return await self._call("POST", api_path("brokers", name, "crash"), body)
 
     async def shut_down_broker(self, name: str) -> JsonObject:
@@ -97,3 +97,13 @@ class Clustering(ApiCalls):
 
     async def _change_name_server(self, number: int, *action: str) -> JsonObject:
         return await self._call("POST", api_path("name-servers", str(number), *action))
+
+
+def _crash_loss_text(loses: Duration) -> str:
+    if loses in ("nothing", "unreplicated"):
+        return str(loses)
+    try:
+        return duration_text(loses, "loses")
+    except InvalidArgumentError:
+        allowed = "nothing, unreplicated, or a duration such as 200ms, up to 1h"
+        raise InvalidArgumentError("loses", loses, allowed) from None

@@ -130,7 +130,9 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     probability: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET
     error: str | UnsetType = UNSET
-    by: str | Annotated[list[str], Meta(max_length=100_000)] | UnsetType = UNSET
+    by: (
+        Annotated[str | Annotated[list[str], Meta(max_length=100_000)], Meta(description=_DELAYS)] | UnsetType
+    ) = UNSET
     back_after: str | UnsetType = UNSET
     stage: Stage | UnsetType = UNSET
     level: Annotated[int, Meta(ge=1, le=1000, description="Number of the delay level")] | UnsetType = UNSET

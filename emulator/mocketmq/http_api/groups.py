@@ -37,7 +37,7 @@ from mocketmq.http_api.fields import (
     TopicName,
 )
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup, given
-from mocketmq.message.names import dead_letter_topic
+from mocketmq.message.names import TOPIC_NAMES, dead_letter_topic
 
 
 class GroupQueueOut(msgspec.Struct, frozen=True):
@@ -95,7 +95,12 @@ class GroupsOut(msgspec.Struct, frozen=True):
 class GroupsIn(NameSearch, frozen=True):
     """Selects groups. Without `max`, there is only one page."""
 
-    topic: Annotated[TopicName, Meta(description="Only groups that have consumed it")] | UnsetType = UNSET
+    topic: (
+        Annotated[
+            TopicName, Meta(description=f"{TOPIC_NAMES}; lists only groups that have consumed the topic")
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class DeletedGroupOut(msgspec.Struct, frozen=True):

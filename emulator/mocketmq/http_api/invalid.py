@@ -72,6 +72,8 @@ def _rule(schema: Schema) -> str:
             return ", ".join(map(repr, values))
         case {"anyOf": [*some]} if all("enum" in one for one in some):
             return ", ".join(repr(value) for one in some for value in one["enum"])
+        case {"anyOf": _, "description": rule}:
+            return str(rule)
         case {"type": "integer", "minimum": low, "maximum": high}:
             allows = allowed_by(schema[SETTING]) if SETTING in schema else ""
             return f"a whole number from {low} to {high}{allows}"

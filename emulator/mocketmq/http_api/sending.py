@@ -30,7 +30,7 @@ from mocketmq.http_api.fields import (
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
 from mocketmq.message.message import Message
-from mocketmq.message.message_types import HIGHEST_PRIORITY
+from mocketmq.message.message_types import HIGHEST_PRIORITY, LITE_TOPIC_ALLOWED
 from mocketmq.message.properties import (
     DELAY,
     KEYS,
@@ -120,9 +120,9 @@ class MessageIn(Input, frozen=True):
         Annotated[
             Duration,
             Meta(
-                description="a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, on the broker's clock; up to"
-                " start_deliver_window, at least to three days; with start_deliver_time dongwo a century,"
-                " with delay_limits as they say"
+                description="a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, by the broker's clock; at most"
+                " start_deliver_window, or 3d if that is longer; with start_deliver_time dongwo at most"
+                " 36500d; with delay_limits what the chosen system allows"
             ),
         ]
         | UnsetType
@@ -160,7 +160,7 @@ class MessageIn(Input, frozen=True):
         | UnsetType
     ) = UNSET
     lite_topic: (
-        Annotated[LiteTopicName, Meta(description="Lite topic of the message, in a topic of type `lite`")]
+        Annotated[LiteTopicName, Meta(description=f"{LITE_TOPIC_ALLOWED}; the topic must be of type lite")]
         | UnsetType
     ) = UNSET
     message_id: (

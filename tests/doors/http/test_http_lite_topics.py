@@ -103,13 +103,15 @@ async def test_a_lite_topic_is_read_without_consuming_it() -> None:
             assert [one["body"] for one in shown["messages"]] == expected
         table = (await shell("peek", "chats", "--lite-topic", "y")).stdout
         assert re.search(r" chats +y +0 .* 1$", table, re.MULTILINE)
+        sent = (await shell("send", "chats", "4", "--lite-topic", "z")).stdout
+        assert sent.endswith(" → chats lite topic z, offset 0\n")
         refused = await shell("peek", "chats", "--lite-topic", "x", "--queue", "0")
         assert (refused.code, "--queue and --lite-topic exclude each other" in refused.stderr) == (2, True)
         nothing = await shell("peek", "chats")
         assert nothing.stdout == (
             "no messages to show in chats; choose one of its lite topics by --lite-topic\n"
         )
-        with pytest.raises(BrokerError, match="topic chats has no lite topic z"):
-            await client.browse("chats", lite_topic="z")
+        with pytest.raises(BrokerError, match="topic chats has no lite topic w"):
+            await client.browse("chats", lite_topic="w")
         with pytest.raises(BrokerError, match="hyphens"):
             await client.browse("chats", lite_topic="a b")

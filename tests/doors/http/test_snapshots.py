@@ -144,7 +144,7 @@ async def test_differences_say_what_happened(kept: Api) -> None:
 async def test_a_name_is_taken_until_it_is_to_be_replaced(kept: Api) -> None:
     await save(kept)
     problem = await kept.refused(409, "POST", SNAPSHOTS, {"name": "here"})
-    assert problem["detail"] == "a snapshot with the name here exists; delete it, or ask to replace it"
+    assert problem["detail"] == "a snapshot with the name here exists; delete it, or save with replace"
     await send(kept, "one")
     assert (await save(kept, replace=True))["messages"] == 1
 

@@ -163,7 +163,7 @@ class Snapshots:
         names = self.shelf.names()
         if name in names and not replace:
             raise SnapshotExistsError(
-                f"a snapshot with the name {name} exists; delete it, or ask to replace it"
+                f"a snapshot with the name {name} exists; delete it, or save with replace"
             )
         others = [each for each in names if each != name]
         if len(others) >= MAX_SNAPSHOTS:
