@@ -169,6 +169,7 @@ def _parse_auto_create(text: str) -> object:
 
 _VISIBLE: Final = re.compile("[!-~]{1,256}")
 TEXT: Final = _pattern("(?s).+", "any text that is not empty")
+LEVELS: Final = _pattern("(?s).+", "a text of delays such as 10s, 5m, 2h or 1d, separated by single spaces")
 BOOLEAN: Final = Rule(
     "true or false", lambda text: ("false", "true").index(text) == 1, schema={"type": "boolean"}
 )

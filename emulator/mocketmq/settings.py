@@ -222,7 +222,7 @@ class Settings:
     )
     levels: str = _setting(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-        rules.TEXT,
+        rules.LEVELS,
         "delays of the delay levels, from level 1 on",
     )
     lateness_from: str | None = _setting(

@@ -209,9 +209,10 @@ def _read(
     values = {}
     for name, value in raw.items():
         if name not in known:
-            meant = suggestion_for(name, known)
+            names = [*known, *(_TABLES if kind is Settings else ())]
+            meant = suggestion_for(name, names)
             guess = f" (did you mean {meant}?)" if meant else ""
-            raise mistake(name, _Word(f"unknown{guess}"), ", ".join(known))
+            raise mistake(name, _Word(f"unknown{guess}"), ", ".join(names))
         rule = known[name].metadata["rule"]
         try:
             values[known[name].name] = rule.parse(_as_text(value, is_list=rule.is_list))

@@ -263,6 +263,17 @@ def test_unknown_names_are_refused_without_their_value(config: Path) -> None:
     ) as refused:
         load_settings({}, {}, config)
     assert "hush" not in str(refused.value)
+    config.write_text('[[topic]]\nname = "orders"')
+    with pytest.raises(SettingError, match=r"setting topic is unknown \(did you mean topics\?\)"):
+        load_settings({}, {}, config)
+
+
+def test_levels_in_a_list_are_refused_with_their_format(config: Path) -> None:
+    config.write_text('levels = ["1s", "5s"]')
+    with pytest.raises(
+        SettingError, match=r"levels is \['1s', '5s'\]; allowed: a text of delays such as 10s"
+    ):
+        load_settings({}, {}, config)
 
 
 def test_variable_without_effect_is_named_with_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
