@@ -234,7 +234,7 @@ def _bind(host: str, port: int, option: str, *, is_picked: bool = False) -> Sock
     bound: list[socket.socket] = []
     try:
         if port > _HIGHEST:  # getaddrinfo would take another one
-            raise OSError(errno.EADDRNOTAVAIL, f"ports end at {_HIGHEST}")
+            raise OSError(errno.ERANGE, f"ports end at {_HIGHEST}")
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
             one = socket.socket(family, kind, protocol)
