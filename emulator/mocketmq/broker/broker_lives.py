@@ -309,9 +309,21 @@ class BrokerLives:
         async with self._lock:
             await self._start({each: HEALTHY for each in self._brokers if each.condition != HEALTHY})
 
+    def heal_restored(self) -> None:
+        """Let every broker run, and forget what its slave has, once a snapshot has replaced the state.
+
+        Otherwise what slaves had before could change the restored state. ``start_restored`` does the rest.
+        """
+        for each in self._brokers:
+            if each.condition != HEALTHY:
+                self._brokers.set_condition(each, HEALTHY)
+                self._forget_locks(each)
+                log.info("%s: running, as a snapshot was restored", each.name)
+
     async def start_restored(self) -> None:
-        """Start every broker that is down, and release what brokers held in a restored snapshot."""
-        await self.start_all()
+        """Open the ports of all brokers, and release what brokers held in a restored snapshot."""
+        await self.start_all()  # those that were ending
+        await self._outage.update()
         await self.load()
 
     async def _start(self, conditions: Mapping[RegisteredBroker, BrokerCondition]) -> None:

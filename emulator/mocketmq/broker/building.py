@@ -365,7 +365,12 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         await broker.broker_lives.start_restored()
         await broker.name_servers.correct_all()
 
-    on_restored = [broker.expectations.forget, broker.live.begin_again, broker.ledger_notes.trail.steps.clear]
+    on_restored = [
+        broker.broker_lives.heal_restored,
+        broker.expectations.forget,
+        broker.live.begin_again,
+        broker.ledger_notes.trail.steps.clear,
+    ]
     broker.opened_pack = None
     restorer = Restorer(
         settings,
