@@ -7,13 +7,20 @@ SendMessageActivity of 5.5.0 for priorities.
 import random
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.sending.queue_choice import queue_of_group
 from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.errors import EmulatorError, IllegalMessageError, NoPermissionError, as_emulator_error
+from mocketmq.errors import (
+    BrokerDownError,
+    EmulatorError,
+    IllegalMessageError,
+    NoPermissionError,
+    as_emulator_error,
+)
 from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.call import Call, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
@@ -298,14 +305,18 @@ async def recall(call: Call) -> Any:
 
 
 async def end_transaction(call: Call) -> Any:
-    """Commit a half message or roll it back. If the client is undecided, the broker checks back later."""
+    """Commit a half message or roll it back.
+
+    If the client is undecided, or the broker of the half message is down, the broker checks back later.
+    """
     topic = topic_of(call.request.topic)
     transaction_id, resolution = call.request.transaction_id, call.request.resolution
     if not transaction_id.strip():
         raise GrpcError(Code.INVALID_TRANSACTION_ID, "transaction_id is blank")
     halves = call.broker.half_messages
     if resolution in (_COMMIT, _ROLLBACK):
-        await halves.decide(transaction_id, commit=resolution == _COMMIT, topic=topic)
+        with suppress(BrokerDownError):  # as upstream's proxy, which does not wait for the broker's answer
+            await halves.decide(transaction_id, commit=resolution == _COMMIT, topic=topic)
     else:
         await halves.leave_undecided(transaction_id, topic=topic)
     return _EndAnswer()

@@ -6,10 +6,11 @@ from collections import Counter
 import pytest
 
 from mocketmq.clock import US_PER_S
+from mocketmq.errors import BrokerDownError
 from mocketmq.message.broker_share import broker_names
 from tests.doors.remoting.gates import until
 from tests.support.brokers import TOPIC
-from tests.support.grpc import FIFO, running_grpc
+from tests.support.grpc import COMMIT, FIFO, TRANSACTION, running_grpc
 
 A, B = "broker-a", "broker-b"
 OK, TOPIC_NOT_FOUND, FAILED = 20_000, 40_402, 50_001
@@ -127,3 +128,32 @@ async def test_messages_of_a_broker_that_is_down_cannot_be_settled() -> None:
         assert (await client.change(other, 60)).status.code == FAILED
         await emulator.broker.broker_lives.start(B)
         assert (await client.ack(at_b, other)).status.code == OK
+
+
+async def test_a_decision_does_not_reach_a_broker_that_is_down() -> None:
+    async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
+        await telemetry.produce(TOPIC)
+        [entry] = (await client.send(client.message("half", message_type=TRANSACTION))).entries
+        broker = emulator.broker
+        await broker.broker_lives.crash(A)
+
+        async def commit(transaction_id: str) -> None:
+            ended = await client.call(
+                "EndTransaction",
+                topic={"name": TOPIC},
+                message_id=entry.message_id,
+                transaction_id=transaction_id,
+                resolution=COMMIT,
+            )
+            assert ended.status.code == OK
+
+        await commit(entry.transaction_id)
+        with pytest.raises(BrokerDownError, match=r"broker-a, which has .* is crashed; start it again"):
+            await broker.half_messages.decide(entry.transaction_id, commit=True)
+        await broker.broker_lives.start(A)
+        assert await client.receive() == []
+        moving = asyncio.create_task(broker.mover.advance(60 * US_PER_S))
+        command = (await telemetry.command()).recover_orphaned_transaction_command
+        await commit(command.transaction_id)
+        await moving
+        assert [one.body for one in await client.receive()] == [b"half"]

@@ -228,13 +228,18 @@ class ClusterBrokers:
         if share.position in self.unreachable and len(share.names) == len(self._all):
             raise BrokerDownError(f"{share.name} {self._all[share.position].trouble}")
 
-    def check_takes_sends(self, queue: Queue) -> None:
-        """Raise BrokerDownError or NoPermissionError if the queue's broker takes no messages of clients."""
+    def check_has_reachable_broker(self, queue: Queue) -> None:
+        """Raise BrokerDownError if clients do not reach the queue's broker."""
         broker = self.broker_of_queue(queue)
         if broker.share.position in self.unreachable:
             raise BrokerDownError(
                 f"{broker.name}, which has the message's queue of {queue.topic}, {broker.trouble}"
             )
+
+    def check_takes_sends(self, queue: Queue) -> None:
+        """Raise BrokerDownError or NoPermissionError if the queue's broker takes no messages of clients."""
+        self.check_has_reachable_broker(queue)
+        broker = self.broker_of_queue(queue)
         if broker.share.position in self.closed:
             raise NoPermissionError(f"the broker[{broker.name}] sending message is forbidden")
 

@@ -223,9 +223,10 @@ class HalfMessages:
         """Commit or roll back the open half message with this unique key or offset message id.
 
         If several have the unique key, the oldest is decided. ``topic``, if given, must match. Raises
-        MessageNotFoundError, UndecidableError.
+        MessageNotFoundError, UndecidableError, and BrokerDownError if clients do not reach its broker.
         """
         half = await self._find(message_id, topic)
+        self._topics.brokers.check_has_reachable_broker(half.queue)
         await self._decide(half, commit=commit)
         self.answers.note(half.receipt.log_offset)
         return half
