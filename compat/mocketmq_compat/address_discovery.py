@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from aiohttp import web
-
+from mocketmq.http_api import web
 from mocketmq.http_api.listener import UNMATCHED, HttpHandler, RoutedResponse
 from mocketmq.http_api.request import host_of
 

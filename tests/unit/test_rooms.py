@@ -90,7 +90,7 @@ ROOMS = {
                 "listener",
                 "page_guard",
             ),
-            *("problem", "request", "tap"),
+            *("problem", "request", "tap", "web"),
         )
     },
     "json": {"mocketmq.http_api"},  # the rest of it

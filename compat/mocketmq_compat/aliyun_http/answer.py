@@ -4,9 +4,8 @@ import os
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from aiohttp import web
-
 from mocketmq.errors import EmulatorError, ReceiptError
+from mocketmq.http_api import web
 from mocketmq_compat.aliyun_http.document import document, elements
 from mocketmq_compat.aliyun_http.errors import STATUS, code_of, message_of
 

@@ -5,11 +5,10 @@ from collections.abc import Container
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from aiohttp import web
-
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, shorten
 from mocketmq.event_loop import EventLoopTurns
+from mocketmq.http_api import web
 from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.errors import AliyunError
 

@@ -6,8 +6,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from aiohttp import web
-
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.access.needs import Need, to_consume, to_produce
@@ -15,6 +13,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
+from mocketmq.http_api import web
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.fault_injection import clients_of, serve_with_faults
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse

@@ -7,8 +7,7 @@ request.
 
 from typing import Final, NamedTuple
 
-from aiohttp import web
-
+from mocketmq.http_api import web
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
 from mocketmq.http_api.problem import problem_response
 from mocketmq.http_api.router import MethodNotAllowedError, NoSuchPathError

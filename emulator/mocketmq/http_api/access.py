@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from aiohttp import web
-
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.access.needs import Action, Kind, Need, to_administer, to_consume, to_produce
 from mocketmq.errors import AccessError, UnauthorizedError
 from mocketmq.hosts import is_in_container, is_loopback
+from mocketmq.http_api import web
 from mocketmq.http_api.fields import Input
 from mocketmq.message.names import CLUSTER
 

@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, NoReturn
 
-from aiohttp import web
-
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, TURN_S
 from mocketmq.connections.freed_memory import HighWater, give_back
+from mocketmq.http_api import web
 from mocketmq.http_api.bodies import QUIET_S
 from mocketmq.http_api.problem import HttpError
 

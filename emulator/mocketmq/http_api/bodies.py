@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aiohttp import StreamReader, web
+from aiohttp import StreamReader
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
 from mocketmq.connections.freed_memory import HighWater, give_back
 from mocketmq.event_loop import EventLoopTurns
+from mocketmq.http_api import web
 from mocketmq.http_api.problem import HttpError
 
 QUIET_S: Final = 30.0

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from aiohttp import web
-
 from mocketmq.faults.injector import RequestAttributes, Unanswered
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.hosts import peer_host
+from mocketmq.http_api import web
 from mocketmq.http_api.request import client_of
 
 T = TypeVar("T")

@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from aiohttp import web
-
+from mocketmq.http_api import web
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
 from mocketmq.open_ports import BrokerDoors, OpenPort

@@ -5,7 +5,6 @@ from contextlib import aclosing, suppress
 from typing import Annotated, Final
 
 import msgspec
-from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.watching.live import LiveLevel, LiveState, Look, NextDue
@@ -14,6 +13,7 @@ from mocketmq.broker.watching.stored_records import RecordSearch, RecordSummary,
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import StoppingError
+from mocketmq.http_api import web
 from mocketmq.http_api.delayed import HeldByOut, held_out
 from mocketmq.http_api.fields import LARGEST, Input, TopicName
 from mocketmq.http_api.message_out import to_ms

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import msgspec
-from aiohttp import web
 from msgspec import UNSET, UnsetType
 
 from mocketmq import __version__
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClockError, InvalidArgumentError, StoppingError, TopicNotFoundError
+from mocketmq.http_api import web
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import Input, InstantMs, NoInput, TopicName
 from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup, given

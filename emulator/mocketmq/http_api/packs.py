@@ -4,7 +4,6 @@ import asyncio
 from typing import Annotated, Any, Final
 
 import msgspec
-from aiohttp import web
 from msgspec import Meta
 
 from mocketmq.broker.packs.pack_file import MAX_EVENTS, MAX_FAILURE, MAX_TEST, Pack, PackError
@@ -12,6 +11,7 @@ from mocketmq.broker.packs.packed_settings import shown_settings
 from mocketmq.broker.packs.packing import OPENED, FailedTest, StoryLine, make_pack
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import SnapshotQuotaError
+from mocketmq.http_api import web
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.events import EventOut, event_out
 from mocketmq.http_api.fields import Input, NoInput

@@ -14,8 +14,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from aiohttp import web
-
+from mocketmq.http_api import web
 from mocketmq.http_api.problem import HttpError
 from mocketmq.http_api.request import host_of
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import msgspec
-from aiohttp import web
 from msgspec import UNSET, UnsetType
 
 from mocketmq.errors import RefusedError, UnauthorizedError, as_emulator_error, wire_codes
+from mocketmq.http_api import web
 
 MEDIA_TYPE: Final = "application/problem+json"
 

@@ -7,10 +7,10 @@ away the API's origin, so that the page cannot call the API.
 from typing import Final
 
 import msgspec
-from aiohttp import web
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ReportError, ReportNotFoundError
+from mocketmq.http_api import web
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.operations import HTML
 from mocketmq.http_api.reports import STEPS, MadeReport

@@ -5,11 +5,11 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.event_loop import EventLoopTurns
 from mocketmq.hosts import with_port
+from mocketmq.http_api import web
 from mocketmq.http_api.fields import Input
 from mocketmq.http_api.invalid import invalid_argument
 from mocketmq.http_api.problem import HttpError, MalformedJSONError

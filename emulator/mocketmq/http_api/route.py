@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from aiohttp import web
 from msgspec import UNSET
 
 from mocketmq.access.accounts import Account
@@ -16,6 +15,7 @@ from mocketmq.errors import EmulatorError
 from mocketmq.event_loop import EventLoopTurns
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
+from mocketmq.http_api import web
 from mocketmq.http_api.access import TABLE, check_needs, find_field
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.fault_injection import clients_of, serve_with_faults

@@ -8,14 +8,13 @@ import logging
 from functools import partial
 from typing import Any, Final, cast
 
-from aiohttp import web
-
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.door_tap import DoorTap
 from mocketmq.errors import ListenError
 from mocketmq.hosts import with_port
+from mocketmq.http_api import web
 from mocketmq.http_api.access import ApiGuard
 from mocketmq.http_api.answers import Answers, CountedRequest
 from mocketmq.http_api.bodies import Bodies
@@ -99,7 +98,7 @@ class HttpServer:
             Listener("http", settings.http_port, guard, others.by_segment, self._answer, _PAGES),
             *others.listeners,
         )
-        self._runners: list[web.ServerRunner] = []
+        self._servers: list[web.Server] = []
         self._port_listeners: list[PortListener] = []
         self._answers = Answers()
         self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol
@@ -149,9 +148,7 @@ class HttpServer:
             auto_decompress=False,  # the listener refuses compressed bodies
             max_line_size=MAX_LINE_BYTES,
         )
-        runner = web.ServerRunner(server, shutdown_timeout=GRACE_S)
-        await runner.setup()
-        self._runners.append(runner)
+        self._servers.append(server)
         port_listener = PortListener(
             lambda: HttpConnection(server(), self._connections, self._tap), partial(_cut, server)
         )
@@ -186,9 +183,12 @@ class HttpServer:
             self._ticking.cancel()
         for port_listener in self._port_listeners:
             port_listener.close()
-        runners, self._runners = self._runners, []
+        servers, self._servers = self._servers, []
         await self._api.reports.close()
-        await asyncio.gather(*(runner.cleanup() for runner in runners))
+        await asyncio.sleep(0)  # requests that have just been read begin
+        for connection in [each for server in servers for each in server.connections]:
+            connection.close()
+        await asyncio.gather(*(server.shutdown(GRACE_S) for server in servers))
 
     async def _serve(self, listener: Listener, request: web.BaseRequest) -> web.StreamResponse:
         began_us = steady_us() if log.isEnabledFor(logging.DEBUG) else None

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from aiohttp import web
-
 from mocketmq.door_tap import DoorTap, HttpAnswerMade, HttpRequestRead
+from mocketmq.http_api import web
 from mocketmq.http_api.listener import Listener, RoutedResponse
 
 _RECORDED: Final = ("v1", "topics")
