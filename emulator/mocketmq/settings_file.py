@@ -1,6 +1,5 @@
 """The TOML file of settings."""
 
-import tomllib
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +28,10 @@ class SettingsFile(NamedTuple):
 
     def parsed(self) -> dict[str, Any]:
         """The keys and tables of the file. Raises SettingError."""
+        if not self.text:
+            return {}
+        import tomllib  # noqa: PLC0415 - most brokers have no file
+
         try:
             return tomllib.loads(self.text)
         except (ValueError, RecursionError) as error:

@@ -5,8 +5,10 @@ import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from itertools import chain
+from pathlib import Path
 
 import click
+import pytest
 
 from mocketmq import Client
 from mocketmq.cli import commands
@@ -91,6 +93,13 @@ main()
 HEAVY = {"asyncio", "dataclasses", "logging", "multiprocessing", "shutil", "tempfile", "tomllib", "xml"}
 """Standard library modules that they must not import; the first would take a third of a command's time."""
 
+UNUSED = {
+    *("aiohttp.web", "aiohttp.web_app", "aiohttp.web_fileresponse"),  # see mocketmq/http_api/web.py
+    *("csv", "tomllib", "xml.parsers.expat", "zipfile"),
+    *("mocketmq.schedule.lateness_recording", "mocketmq.seed_file", "mocketmq.text_positions"),
+}
+"""Modules that a broker imports when they are first used. Together they take 2 MB."""
+
 OUR_HEAVY = ("mocketmq.app", "mocketmq.broker", "mocketmq.http_api", "mocketmq.settings", "mocketmq.store")
 SITE = set(
     subprocess.run(
@@ -120,11 +129,20 @@ async def test_client_commands_import_click_alone() -> None:
             assert not {module for module in modules if module.startswith(OUR_HEAVY)}, command
 
 
+@pytest.mark.parametrize("data", [":memory:", "data"])
+async def test_a_broker_starts_without_what_it_may_never_use(tmp_path: Path, data: str) -> None:
+    where = data if data == ":memory:" else tmp_path / data
+    modules = await imported_by(f"serve --data {where} --port 0 --until-eof", "")
+    assert "mocketmq.http_api.web" in modules, "the broker did not get as far as opening its ports"
+    assert not modules & UNUSED - SITE
+
+
 async def imported_by(command: str, url: str) -> set[str]:
     """Return the modules in the process at the end of the command."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", PROGRAM, *command.split()),
         env={**clean_environment(), "MOCKETMQ_URL": url},
+        stdin=DEVNULL,
         stdout=DEVNULL,
         stderr=PIPE,
     )

@@ -73,7 +73,7 @@ from mocketmq.errors import SettingError
 from mocketmq.faults.rule_set import open_fault_rules
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.lateness_recording import open_playback
+from mocketmq.schedule.lateness_playback import Playback
 from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
@@ -207,7 +207,7 @@ async def _open_schedule(
     broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
     parked_queue = topics.get(TIMER_TOPIC).queues[0]
     held = broker.held = HeldDeliveries(
-        *(store, faults, ledger, topics, timer.changed, broker.registry.brokers, open_playback(settings)),
+        *(store, faults, ledger, topics, timer.changed, broker.registry.brokers, _playback(settings)),
     )
     context = SchemeContext(
         store,
@@ -397,6 +397,15 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         capture_state, broker.store, broker.timer, broker.schemes, broker.levels, restorer.lineage
     )
     broker.snapshots = Snapshots(settings, broker.store.clock, broker.committed_offsets, capture, restorer)
+
+
+def _playback(settings: Settings) -> Playback | None:
+    """Open the lateness recording named in the settings, if any. Raises SettingError."""
+    if settings.lateness_from is None:
+        return None
+    from mocketmq.schedule.lateness_recording import open_playback  # noqa: PLC0415 - rarely used
+
+    return open_playback(settings.lateness_from, settings.lateness_seed)
 
 
 def _add_due_sources(broker: Broker, settings: Settings) -> None:

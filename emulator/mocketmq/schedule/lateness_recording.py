@@ -16,7 +16,6 @@ import msgspec
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import SettingError
 from mocketmq.schedule.lateness_playback import LatenessDistribution, Playback
-from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME
 
 _ALLOWED: Final = (
@@ -52,16 +51,13 @@ class _Report(msgspec.Struct):
     spectra: list[_Spectrum]
 
 
-def open_playback(settings: Settings) -> Playback | None:
-    """Open the lateness recording named in the settings, if any. Raises SettingError."""
-    name = settings.lateness_from
-    if name is None:
-        return None
+def open_playback(name: str, seed: int) -> Playback:
+    """Open the lateness recording ``name``, as in the settings. Raises SettingError."""
     path = Path(name)
     try:
         if path.suffix == ".json":
-            return _of_report(msgspec.json.decode(path.read_bytes(), type=_Report), settings.lateness_seed)
-        return _of_rows(_rows(path), settings.lateness_seed)
+            return _of_report(msgspec.json.decode(path.read_bytes(), type=_Report), seed)
+        return _of_rows(_rows(path), seed)
     except ModuleNotFoundError as error:
         reason = (
             f"{error.name} is not installed: install mocketmq with its extra 'report', or name a report.json"

@@ -12,11 +12,10 @@ named here are allowed, each once and within its limit, and the directory of the
 import hashlib
 import io
 import struct
-import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -25,6 +24,9 @@ from mocketmq import __version__
 from mocketmq.broker.snapshots.snapshot_file import MAX_BYTES
 from mocketmq.clock import LATEST_US
 from mocketmq.errors import EmulatorError
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -58,8 +60,6 @@ _END: Final = struct.Struct("<4s4H2LH")
 """The end of a ZIP archive without a comment: signature, disks, entries, size and place of the directory."""
 _ZIP64_LOCATOR: Final = 20
 _MAX_DIRECTORY: Final = 4 << 10
-_UNREADABLE: Final = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError, OSError)
-"""What ``zipfile`` raises for a damaged archive; RuntimeError includes NotImplementedError."""
 _BEGINNING: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -108,6 +108,8 @@ class Pack(msgspec.Struct, frozen=True):
 
 def write_pack(test: str, packed_us: int, now_us: int, members: Mapping[str, bytes]) -> bytes:
     """Make the file of the members by their names, all but the manifest."""
+    import zipfile  # noqa: PLC0415 - most brokers have no archives
+
     described = {
         name: PackedMember(len(content), hashlib.sha256(content).hexdigest())
         for name, content in members.items()
@@ -128,6 +130,8 @@ def write_pack(test: str, packed_us: int, now_us: int, members: Mapping[str, byt
 
 def read_pack(path: Path) -> Pack:
     """Read and check a pack, except for its snapshot. Raises PackError, or OSError."""
+    import zipfile  # noqa: PLC0415 - most brokers have no archives
+
     name = path.name
     if path.stat().st_size > _MAX_FILE_BYTES:
         raise PackError(f"{name} is larger than any pack; allowed: up to {_MAX_FILE_BYTES} bytes")
@@ -136,7 +140,7 @@ def read_pack(path: Path) -> Pack:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return _read(archive, name)
-    except _UNREADABLE as error:
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError, OSError) as error:
         raise PackError(f"{name} is no pack of mocketmq, or is damaged: {error}") from None
 
 
@@ -153,7 +157,7 @@ def _check_directory(content: bytes, name: str) -> None:
         raise PackError(f"{name} is no pack of mocketmq: it has {entries} members; allowed: {_NAMES}")
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> Pack:
+def _read(archive: "ZipFile", name: str) -> Pack:
     found = archive.infolist()
     for member in found:
         if member.filename not in _LIMITS:
@@ -193,7 +197,9 @@ def _manifest(content: bytes, name: str) -> PackManifest:
     )
 
 
-def _member(archive: zipfile.ZipFile, member: str, name: str) -> bytes:
+def _member(archive: "ZipFile", member: str, name: str) -> bytes:
+    import zipfile  # noqa: PLC0415 - most brokers have no archives
+
     try:
         info = archive.getinfo(member)
     except KeyError:

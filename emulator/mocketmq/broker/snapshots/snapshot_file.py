@@ -13,9 +13,8 @@ import hashlib
 import io
 import sqlite3
 import tempfile
-import zipfile
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +30,9 @@ from mocketmq.clock import LATEST_US
 from mocketmq.errors import SnapshotDamagedError, StoreError
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import HEAD_REVISION
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 256 << 20
@@ -82,6 +84,8 @@ def unreadable_manifest(size: int) -> Manifest:
 
 def write_archive(state: SnapshotState) -> tuple[SnapshotState, bytes]:
     """Make the file. Return it, and the state with the database's size and digest in its manifest."""
+    import zipfile  # noqa: PLC0415 - most brokers have no archives
+
     content, digest = state.content, hashlib.sha256(state.content).hexdigest()
     manifest = msgspec.structs.replace(state.manifest, bytes=len(content), sha256=digest)
     file = io.BytesIO()
@@ -112,7 +116,9 @@ def read_archive(file: Path | io.BytesIO, name: str) -> SnapshotState:
         raise SnapshotDamagedError(f"snapshot {name} is damaged: {error}") from None
 
 
-def _opened(file: Path | io.BytesIO, name: str) -> zipfile.ZipFile:
+def _opened(file: Path | io.BytesIO, name: str) -> "ZipFile":
+    import zipfile  # noqa: PLC0415 - most brokers have no archives
+
     try:
         if isinstance(file, Path) and file.stat().st_size > MAX_BYTES + (1 << 20):
             raise SnapshotDamagedError(
@@ -125,7 +131,7 @@ def _opened(file: Path | io.BytesIO, name: str) -> zipfile.ZipFile:
         ) from None
 
 
-def _manifest(archive: zipfile.ZipFile, name: str) -> Manifest:
+def _manifest(archive: "ZipFile", name: str) -> Manifest:
     data = _member(archive, _MANIFEST, _MAX_MANIFEST, name)
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
@@ -139,7 +145,9 @@ def _manifest(archive: zipfile.ZipFile, name: str) -> Manifest:
     return manifest
 
 
-def _member(archive: zipfile.ZipFile, member: str, most: int, name: str) -> bytes:
+def _member(archive: "ZipFile", member: str, most: int, name: str) -> bytes:
+    import zipfile  # noqa: PLC0415 - most brokers have no archives
+
     try:
         info = archive.getinfo(member)
         if info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
