@@ -1,15 +1,20 @@
 """Free ports, and network namespaces: isolated networks on this machine where every port is free."""
 
+import atexit
 import os
 import random
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
+
+_reserved: Final = ExitStack()
+atexit.register(_reserved.close)
 
 
 def ip(*words: str, namespace: str | None = None, check: bool = True) -> None:
@@ -29,12 +34,29 @@ def quiet_port(*beside: int) -> int:
     because it lies outside the range of ephemeral ports.
     """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    numbers = range(lowest // 2, lowest - 100) if lowest > 10_000 else range(10_000, 60_000)
+    numbers = range(12_000, 20_000) if lowest >= 20_000 else range(10_000, 60_000)
     return next(
         port
         for port in iter(lambda: random.SystemRandom().choice(numbers), None)
-        if all(_is_free(port + each) for each in (0, *beside))
+        if all(_is_free(port + each) for each in (0, *beside)) and reserve(port)
     )
+
+
+def reserve(*ports: int) -> bool:
+    """Reserve all of the ports until this process ends; return False if one is reserved already.
+
+    So no two processes of tests take a port on which they listen only later. Each is bound as a port of UDP,
+    which nothing here uses.
+    """
+    with ExitStack() as reserved:
+        for port in ports:
+            one = reserved.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+        _reserved.push(reserved.pop_all())
+    return True
 
 
 def _is_free(port: int) -> bool:

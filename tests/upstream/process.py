@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from mocketmq.calling.call import Credentials
 from mocketmq.message.names import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
+from tests.support.network import reserve
 from tests.support.patience import HANGING_S
 from tests.support.remoting import ClosedError, connected
 from tests.upstream.jars import class_path
@@ -56,7 +57,7 @@ _LOGBACK = """<configuration>
 </configuration>
 """
 _POLL_S = 0.02
-_PORTS = range(20_000, 32_000, 4)
+_PORTS = range(20_000, 32_000, 4)  # above those of quiet_port
 """Ports below the range that systems pick from, so that nobody gets a port before RocketMQ."""
 
 SMALL: Mapping[str, str] = {
@@ -236,10 +237,13 @@ async def _knows_broker(namesrv_port: int, broker_port: int, account: Credential
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Return ports that brokers can have, which also use port - 2 and port + 1."""
+    """Return ports that brokers can have, which also use port - 2 and port + 1.
+
+    RocketMQ listens on them seconds later, so they are reserved until this process ends.
+    """
     while True:
         ports = tuple(Random().sample(_PORTS, count))
-        if all(_is_free(port + shift) for port in ports for shift in (-2, 0, 1)):
+        if all(_is_free(port + shift) for port in ports for shift in (-2, 0, 1)) and reserve(*ports):
             return ports
 
 
