@@ -66,18 +66,19 @@ async def pull(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler)
     )
     if "nextBeginOffset" not in response.ext:
         return response
-    code, following = response.code, item.start + int(response.ext["nextBeginOffset"])
-    if code != ResponseCode.SUCCESS and after is not None and offset >= int(response.ext["maxOffset"]):
-        code, following = ResponseCode.PULL_RETRY_IMMEDIATELY, after.start
-    newest = queue.items[-1]
+    code, largest = response.code, int(response.ext["maxOffset"])
+    begins, least, following = item, int(response.ext["minOffset"]), int(response.ext["nextBeginOffset"])
+    if code != ResponseCode.SUCCESS and after is not None and offset >= largest:
+        code, begins, least, largest, following = ResponseCode.PULL_RETRY_IMMEDIATELY, after, 0, 0, 0
     ext = {
         **response.ext,
-        "nextBeginOffset": str(following),
-        "minOffset": str(item.start + int(response.ext["minOffset"])),
-        "maxOffset": str(newest.start + _queue_of(call, newest).next_offset),
-        "offsetDelta": str(item.start),
+        "nextBeginOffset": str(begins.start + following),
+        "minOffset": str(begins.start + least),
+        "maxOffset": str(max(begins.start + largest, queue.leader.start)),
+        "offsetDelta": str(begins.start),
     }
-    return response._replace(ext=ext, code=code)
+    is_own = code == ResponseCode.SUCCESS and item.broker == mapping.broker
+    return response._replace(ext=ext, code=code, remark=response.remark if is_own else None)
 
 
 async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:

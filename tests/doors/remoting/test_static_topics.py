@@ -11,6 +11,7 @@ import pytest
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import NoPermissionError
 from mocketmq.message.message import Message
+from mocketmq.remoting.wire.record import decode_records
 from mocketmq.settings import BrokerDeclaration
 from tests.doors.remoting.broker_pairs import (
     COMMIT,
@@ -190,6 +191,37 @@ async def test_a_pull_at_the_end_of_the_older_queue_leads_to_the_newer_one(pair:
         assert bounds(await pull(pair.b, offset, flags=SUSPENDS, wait_ms=60_000))[:2] == (RETRY, BLOCK)
     assert bounds(await pull(pair.b, BLOCK)) == (NOT_FOUND, BLOCK, BLOCK, BLOCK)
     assert bounds(await pull(pair.b, BLOCK + 5))[:2] == (MOVED, BLOCK)
+
+
+async def test_an_answer_has_the_bounds_of_the_queue_that_the_consumer_reads_next(pair: Pair) -> None:
+    await create(pair, AT_A)
+    await send(pair.a, "a")
+    await move(pair)
+    for body in "bc":
+        await send(pair.b, body)
+    found, passed = await pull(pair.b, 0), await pull(pair.b, 1)
+    assert bounds(found) == (0, 1, 0, BLOCK)  # as upstream, with the beginning of the newest queue
+    assert bounds(passed) == (RETRY, BLOCK, BLOCK, BLOCK)
+    assert [each.ext["offsetDelta"] for each in (found, passed)] == ["0", str(BLOCK)]
+    assert (found.remark, passed.remark) == (None, None)
+    assert bounds(await pull(pair.b, BLOCK)) == (0, BLOCK + 2, BLOCK, BLOCK + 2)
+
+
+@pytest.mark.parametrize("advertise", [None, "10.1.2.3"])
+async def test_a_message_names_the_broker_that_has_stored_it(advertise: str | None) -> None:
+    declared = tuple(BrokerDeclaration(name=name, advertise=advertise) for name in (A, B))
+    async with running_pair(declared_brokers=declared) as pair:
+        await create(pair, AT_A)
+        await send(pair.a, "a")
+        await move(pair)
+        await send(pair.b, "b")
+        hosts = [
+            record.store_host
+            for offset in (0, BLOCK)
+            for record in decode_records((await pull(pair.b, offset)).body)
+        ]
+        ports = [each.port for each in pair.broker.registry.brokers]
+        assert hosts == [f"{advertise or '127.0.0.1'}:{port}" for port in ports]
 
 
 async def test_a_pull_waits_for_the_first_message_of_the_newer_queue(pair: Pair) -> None:

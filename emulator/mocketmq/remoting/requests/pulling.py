@@ -7,6 +7,7 @@ from mocketmq.broker.consuming.pull import Pulled, PullStatus
 from mocketmq.broker.filters.filter import EVERYTHING, SQL92, TAG, Filter
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.hosts import split_address, with_port
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import consumes
@@ -77,7 +78,7 @@ async def pull_until(call: RemotingCall[PullMessageHeader], until_us: int | None
         load=call.channel.load(),
         until_us=until_us,
     )
-    host, version = call.channel.store_host, call.command.version
+    host, version = _store_host(call, queue_id), call.command.version
     queue_id = call.channel.share.queue_id(topic, queue_id)
     records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
     ext = {
@@ -87,6 +88,17 @@ async def pull_until(call: RemotingCall[PullMessageHeader], until_us: int | None
         "maxOffset": str(pulled.max_offset),
     }
     return Response(ext, b"".join(records), _code(pulled, header.queue_offset), pulled.status.value)
+
+
+def _store_host(call: RemotingCall[PullMessageHeader], queue_id: int) -> str:
+    """The address in records: that of the queue's broker, which for static topics may be another one."""
+    channel = call.channel
+    if channel.share.has_queue(call.header.topic, queue_id):
+        return channel.store_host
+    other = call.broker.registry.brokers.broker_named(channel.share.name_of(queue_id))
+    host, _ = split_address(channel.store_host, 0)
+    host, port = split_address(other.advertise or host, other.master_port)
+    return with_port(host, other.master_port if other.condition.is_promoted else port)
 
 
 def _code(pulled: Pulled, offset: int) -> ResponseCode:
