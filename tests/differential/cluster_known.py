@@ -1,4 +1,4 @@
-"""Deliberate differences of slaves from those of RocketMQ 5.5.0, beside the differences of brokers."""
+"""Deliberate differences of clusters from those of RocketMQ 5.5.0."""
 
 from typing import Final
 
@@ -18,6 +18,17 @@ def _changes(difference: Difference) -> bool:
     return is_change and difference.codes == (0, 1)
 
 
+def _begun(difference: Difference) -> bool:
+    """Whether a group that has asked for its offset, and committed none, has one in a static topic."""
+    is_stats = difference.given("code") == RequestCode.GET_CONSUME_STATS
+    return (
+        is_stats
+        and difference.path[-1] == "consumerOffset"
+        and (difference.theirs, difference.ours) == (-1, 0)
+    )
+
+
+STATIC_RULES: Final = (Rule("begun-groups", _begun, versions=(V5_5,)),)
 SLAVE_RULES: Final = (
     Rule("locks-of-slaves", _locks, versions=(V5_5,)),
     Rule("changes-at-slaves", _changes, versions=(V5_5,)),

@@ -1,13 +1,16 @@
 """A cluster of two brokers with a slave each while operations are played on it: a real one, or mocketmq."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import Final, Protocol
 
 from mocketmq import Client
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import WireRecord
 from tests.differential.answers import Names
 from tests.differential.op import Ends
 from tests.differential.operations import Side
+from tests.support.remoting import RemotingClient
 from tests.upstream.cluster import MASTER, SLAVE, UpstreamCluster
 from tests.upstream.process import HOST
 
@@ -95,6 +98,35 @@ class OurCluster:
         await self._control.start_broker(name)
 
 
+_ELSEWHERE: Final = 1 << 62
+"""Added to the log offsets of another broker's messages, which may be equal to those of the broker itself."""
+
+
+class BrokerSide(Side):
+    """A broker or a slave. For static topics it also returns messages that another broker has stored."""
+
+    own_hosts: Collection[str] = ()
+    """Addresses of the broker and its slave."""
+    other_names: Collection[Names] = ()
+    """Names at the other brokers."""
+
+    async def client(self, name: str = "one") -> RemotingClient:
+        """Return the connection of this name, and name its address at other brokers, too."""
+        client = await super().client(name)
+        for names in self.other_names:
+            names.add(client.address, f"<client {name} of another broker>")
+        return client
+
+    def records_of(self, answer: Command) -> list[WireRecord]:
+        """Return the messages of a pull's answer."""
+        return [
+            record
+            if record.store_host in self.own_hosts
+            else record._replace(log_offset=record.log_offset + _ELSEWHERE)
+            for record in super().records_of(answer)
+        ]
+
+
 class ClusterSide:
     """A cluster during a play, with a :class:`Side` for each broker and slave, by its name in the play."""
 
@@ -103,11 +135,12 @@ class ClusterSide:
     ) -> None:
         """Begin a run, or continue one with the names that it has given so far, by broker."""
         self.cluster = cluster
-        self.names = names or {broker: self._named(f"_{run}") for broker in BROKERS}
+        self._brokers = sorted({broker for broker, _ in cluster.ports})
+        self.names = names or {broker: self._named(f"_{run}") for broker in self._brokers}
         self._run = run
         self._stack = stack
         self._sides: dict[str, Side] = {}
-        for broker in BROKERS:
+        for broker in self._brokers:
             self.open_anew(broker)
             self._sides[SLAVE_OF[broker]] = self._side(broker, SLAVE)
 
@@ -128,6 +161,8 @@ class ClusterSide:
 
     def _side(self, broker: str, id_: int) -> Side:
         ends = Ends(HOST, self.cluster.namesrv_port, self.cluster.ports[broker, id_])
-        side = Side(ends, self._run, self._stack)
+        side = BrokerSide(ends, self._run, self._stack)
         side.names = self.names[broker]
+        side.other_names = [names for name, names in self.names.items() if name != broker]
+        side.own_hosts = [f"{HOST}:{self.cluster.ports[broker, each]}" for each in (MASTER, SLAVE)]
         return side

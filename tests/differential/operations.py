@@ -222,7 +222,11 @@ class Side(Player):
         self.arrivals.by_chance |= monotonic() - asked_s > held_ms / 2_000
 
     def _pulled(self, answer: Command) -> Seen:
-        return {**self._seen(answer, None), "records": records_seen(decode_records(answer.body), self.names)}
+        return {**self._seen(answer, None), "records": records_seen(self.records_of(answer), self.names)}
+
+    def records_of(self, answer: Command) -> list[WireRecord]:
+        """Return the messages of a pull's answer."""
+        return decode_records(answer.body)
 
     async def _offset(self, which: str, topic: str, queue_id: int) -> int:
         code = consuming.MAX_OFFSET if which == "maxOffset" else consuming.MIN_OFFSET
@@ -284,7 +288,7 @@ class Side(Player):
             answer = await client.call(consuming.PULL, ext)
             if answer.code not in (0, 20) or int(answer.ext["nextBeginOffset"]) <= at:
                 return found, answer
-            found += decode_records(answer.body)
+            found += self.records_of(answer)
             at = int(answer.ext["nextBeginOffset"])
         return found, None
 
@@ -337,7 +341,8 @@ class Side(Player):
     async def offset(self, code: int, topic: str, queue_id: int) -> Seen:
         """Return a queue's end (30) or start (31)."""
         seen = await self._plain(code, consuming.place(queue_id, topic, None))
-        seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
+        if "offset" in seen["ext"]:
+            seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
         return seen
 
     async def earliest(self, topic: str, queue_id: int) -> Seen:
