@@ -100,6 +100,11 @@ def _former_subscribers(difference: Difference) -> bool:
     return bool(theirs - ours) and theirs - ours <= set(GROUPS)
 
 
+def _order_of_retries(difference: Difference) -> bool:
+    is_flag = difference.path[-1] == "order" and difference.path[-2].startswith("%RETRY%")
+    return is_flag and difference.theirs is True
+
+
 def _rates(difference: Difference) -> bool:
     return difference.path[-1] == "topicPutTps"
 
@@ -132,6 +137,7 @@ NEWER_RULES: Final = (
     Rule("pull-offsets", _pull_offset, versions=(V5_5,)),
     Rule("pushed-resets", _pushed_resets, versions=(V5_5,)),
     Rule("former-subscribers", _former_subscribers, versions=(V5_5,)),
+    Rule("order-of-retries", _order_of_retries, versions=(V5_5,)),
     Rule("rates", _rates, versions=(V5_5,)),
     Rule("offsets-of-no-group", _unknown_group, ends=True, versions=(V5_5,)),
     Rule("empty-bodies", _empty_body, ends=True, versions=(V5_5,)),

@@ -11,15 +11,16 @@ from tests.differential.op import Ends, Op
 from tests.differential.popping import PopSide
 from tests.upstream.jars import V5
 
-POP, SEND = Op("pop", {"group": "one"}), Op("send", {"topic": "one"})
+JOIN, POP, SEND = Op("heartbeat", {}), Op("pop", {"group": "one"}), Op("send", {"topic": "one"})
 [FOUND] = differences(POP, {"times": 1}, {"times": 0})
 
 
 class DuelWithoutBrokers(Duel):
-    """Finds the difference if a message is sent between two pops."""
+    """Finds the difference if a message is sent between two pops, of which each needs a join."""
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
-        """Return the difference that real brokers would show."""
+        """Return the difference that real brokers would show. Raises AssertionError."""
+        assert JOIN in ops or POP not in ops
         return [FOUND] if [op for op in ops if op in (POP, SEND)] == [POP, SEND, POP] else []
 
 
@@ -27,4 +28,5 @@ class DuelWithoutBrokers(Duel):
 async def test_a_difference_at_a_repeated_operation_keeps_what_precedes_it() -> None:
     ends = Ends("", 0, 0)
     duel = DuelWithoutBrokers(V5, ends, ends, Known([], V5), PopSide, [])
-    assert await duel.shrink([POP, Op("ack", {}), SEND, POP, Op("peek", {})], FOUND) == [POP, SEND, POP]
+    ops = [JOIN, POP, Op("ack", {}), SEND, POP, Op("peek", {})]
+    assert await duel.shrink(ops, FOUND) == [JOIN, POP, SEND, POP]
