@@ -126,6 +126,10 @@ async def test_a_filter_in_a_pull_counts_as_a_subscription_in_version_5(
         assert {topic for topic, _ in await progress(remoting)} == {TOPIC}
         await pull(remoting.client, 0, topic="own")
         assert {topic for topic, _ in await progress(remoting)} == shown
+        await remoting.client.ok(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": GROUP})
+        assert {topic for topic, _ in await progress(remoting)} == shown  # the offsets are kept
+        await commit(remoting.client, 1)  # creates the group again
+        assert {topic for topic, _ in await progress(remoting)} == shown
         await remoting.client.ok(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "own"})
         await send(remoting.broker, topic="own", queue=0)
         assert not await progress(remoting, "own")

@@ -131,6 +131,7 @@ class ConsumingGroups:
         self._groups: dict[str, ConsumingGroup] = {}
         # Offsets of deleted groups, and of groups that are not loaded yet or are being created.
         self._offsets: dict[str, dict[Queue, int]] = {}
+        self._filtered_by_pull: dict[str, set[str]] = {}  # of deleted groups whose offsets are kept
 
     async def load(self, topics: Topics) -> None:
         """Read the offsets of all groups from the store."""
@@ -152,6 +153,7 @@ class ConsumingGroups:
                 group.is_deleted = True
                 del self._groups[name]
         self._offsets.clear()
+        self._filtered_by_pull.clear()
         await self.load(topics)
         moved = []
         queues = {*topics.queues}
@@ -173,6 +175,7 @@ class ConsumingGroups:
         group = self._groups.get(registered.name)
         if group is None:
             group = self._groups[registered.name] = ConsumingGroup(registered)
+            group.filtered_by_pull |= self._filtered_by_pull.pop(registered.name, set())
             for queue, offset in self._offsets.pop(registered.name, {}).items():
                 group_queue = group.in_queue(queue)
                 group_queue.next_offset = group_queue.saved_offset = offset
@@ -234,6 +237,7 @@ class ConsumingGroups:
                 del self._groups[name]
                 if offsets:
                     self._offsets[name] = offsets
+                    self._filtered_by_pull[name] = group.filtered_by_pull
 
             batch.on_commit(apply)
 
@@ -298,6 +302,8 @@ class ConsumingGroups:
         for offsets in self._offsets.values():
             for queue in queues:
                 offsets.pop(queue, None)
+        for topics in self._filtered_by_pull.values():
+            topics.difference_update(queue.topic for queue in queues)
 
     def close_receipts(self, log_offsets: Sequence[int]) -> None:
         """Close every group's receipts of these removed messages."""
@@ -317,6 +323,11 @@ class ConsumingGroups:
             return self._offsets.get(name, {})
         return {queue: group_queue.committed_offset for queue, group_queue in group.queues.items()}
 
+    def filtered_by_pull(self, name: str) -> set[str]:
+        """The topics that the group has pulled with a filter of its own, also before it was deleted."""
+        group = self.find_group(name)
+        return group.filtered_by_pull if group else self._filtered_by_pull.get(name, set())
+
     def keep_offset(self, name: str, queue: Queue, offset: int) -> None:
         """Store a committed offset for a group that does not exist yet."""
         self._offsets.setdefault(name, {})[queue] = offset
@@ -325,3 +336,4 @@ class ConsumingGroups:
         """Forget the offsets of deleted groups."""
         for name in [name for name in self._offsets if self._registered.find_group(name) is None]:
             del self._offsets[name]
+            self._filtered_by_pull.pop(name, None)

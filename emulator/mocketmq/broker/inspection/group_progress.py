@@ -154,8 +154,8 @@ class GroupProgress:
         live = self._clients.find_connected_group(group_name)
         group = self._groups.find_group(group_name)
         wanted = set(live.subscriptions) if live else set()
-        if wanted and group and is_of_5:
-            wanted |= group.filtered_by_pull
+        if wanted and is_of_5:
+            wanted |= self._groups.filtered_by_pull(group_name)
         topics = [
             topic
             for name in names
