@@ -22,6 +22,8 @@ VERSION = 459
 HELD_MS = 5_000
 INVISIBLE_MS = 600_000
 """Time limit that is longer than a sequence takes on a slow machine."""
+IN_ORDER = "999"
+"""The revive queue in the handle of an ordered pop."""
 VISIBLE_S = 60.0
 """Maximum real seconds from a message's invisible time to its redelivery, because upstream polls."""
 
@@ -33,6 +35,7 @@ class PopSide(PipeliningSide):
         super().__init__(*args)
         self._handles: dict[tuple[str, str], list[str]] = {}  # by group and number, the newest last
         self._held: dict[tuple[str, str], dict[str, str]] = {}  # by group and topic: unsettled, by number
+        self._lapsed: set[str] = set()  # handles of ordered pops, by which only RocketMQ acknowledges now
         self._attempts: dict[tuple[str, str, int], str] = {}  # of the last ordered pop, by group and queue
         self._recalls: dict[str, str] = {}
         self._recalled: set[str] = set()
@@ -135,7 +138,7 @@ class PopSide(PipeliningSide):
             serial = message.body.partition(":")[0]
             self._handles.setdefault((group, serial), []).append(message.handle)
             held = self._held.setdefault((group, topic), {})
-            if revive == "999":  # an ordered pop: no other message of the queue is still in flight
+            if revive == IN_ORDER:  # an ordered pop: no other message of the queue is still in flight
                 for other in [each for each in held if _is_older(held[each], message.handle)]:
                     del held[other]
             held[serial] = message.handle
@@ -147,7 +150,8 @@ class PopSide(PipeliningSide):
 
     def _handle(self, group: str, serial: str, which: int) -> str | None:
         handles = self._handles.get((group, serial), [])
-        return handles[which] if -len(handles) <= which < len(handles) else None
+        found = handles[which] if -len(handles) <= which < len(handles) else None
+        return None if found in self._lapsed else found
 
     async def ack(self, group: str, topic: str, serial: str, which: int = -1, **wrong: Any) -> Seen:
         """Ack (200051) a popped message by its newest or by an older handle."""
@@ -214,6 +218,8 @@ class PopSide(PipeliningSide):
                 held[serial] = changed
             else:
                 held.pop(serial, None)
+                if parts[3] == IN_ORDER:
+                    self._lapsed.add(changed)
         return seen
 
     async def lapse(self, group: str, topic: str) -> Seen:
