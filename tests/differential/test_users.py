@@ -1,21 +1,28 @@
 """Users and policies: RocketMQ 5.5.0 and mocketmq decide alike, and refuse with the same code and words."""
 
+import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from grpclib.exceptions import GRPCError
 
 from mocketmq.calling.call import Credentials
+from mocketmq.grpc_proxy.messages import message_class
 from tests.differential.difference import Difference
 from tests.differential.known import Known
 from tests.differential.op import Ends, Op
 from tests.differential.users import (
     ASKED,
     COMPLETE,
+    GROUP,
     ROOT,
+    TOPIC,
     Sides,
     administration,
     answer_to,
@@ -28,7 +35,8 @@ from tests.differential.users_known import USER_RULES
 from tests.doors.grpc.test_access import requests as grpc_requests
 from tests.doors.grpc.test_access import signed
 from tests.doors.remoting.test_users import NEEDS
-from tests.support.grpc import grpc_client, touch
+from tests.support.grpc import UNAUTHORIZED, grpc_client, touch
+from tests.support.patience import HANGING_S
 from tests.support.process import broker_process
 from tests.upstream.jars import V5_5
 from tests.upstream.process import HOST, SMALL, running_upstream
@@ -36,11 +44,12 @@ from tests.upstream.process import HOST, SMALL, running_upstream
 AUTHENTICATION = "org.apache.rocketmq.auth.authentication.provider"
 AUTHORIZATION = "org.apache.rocketmq.auth.authorization.provider"
 PROXY_AUTH = "org.apache.rocketmq.proxy.auth"
-UNAUTHORIZED = 40_100
 STEPS = 1_500
 """Number of requests of administration."""
 USERS = 60
 """Number of users with random policies."""
+OK = message_class("Status")()
+_clients = itertools.count()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -61,10 +70,11 @@ async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         "authorizationMetadataProvider": f"{AUTHORIZATION}.LocalAuthorizationMetadataProvider",
         "initAuthenticationUser": first,
     }
-    proxy = {
+    proxy: dict[str, Any] = {
         **common,
         "authenticationMetadataProvider": f"{PROXY_AUTH}.ProxyAuthenticationMetadataProvider",
         "authorizationMetadataProvider": f"{PROXY_AUTH}.ProxyAuthorizationMetadataProvider",
+        "grpcClientConsumerMinLongPollingTimeoutMillis": 100,
     }
     home = tmp_path_factory.mktemp("users") / "upstream"
     settings = {**SMALL, "brokerFastFailureEnable": "false", "recallMessageEnable": "true", **broker}
@@ -145,21 +155,29 @@ async def grpc_differences(
     sides: Sides, headers: Mapping[str, str], given: Mapping[str, Any]
 ) -> list[Difference]:
     """Call every RPC on both proxies, and return how their refusals differ."""
+    ports = sides.theirs.grpc_port, sides.ours.grpc_port
+    there, here = await asyncio.gather(*(grpc_refusals(port, headers) for port in ports))
     found: list[Difference] = []
-    async with (
-        grpc_client(sides.theirs.grpc_port, metadata=headers) as theirs,
-        grpc_client(sides.ours.grpc_port, metadata=headers) as ours,
-    ):
-        for rpc, fields in grpc_requests(theirs).items():
-            there, here = [grpc_refusal(await client.call(rpc, **fields)) for client in (theirs, ours)]
-            op = Op("call", {"rpc": rpc, "headers": headers, **given})
-            found += sides.unexplained(op, {"refusal": there}, {"refusal": here})
+    for rpc in there:
+        op = Op("call", {"rpc": rpc, "headers": headers, **given})
+        found += sides.unexplained(op, {"refusal": there[rpc]}, {"refusal": here[rpc]})
     return found
 
 
-def grpc_refusal(answer: Any) -> str | None:
-    """Return the words by which an RPC was refused; None if it was not."""
-    return answer.status.message if answer.status.code == UNAUTHORIZED else None
+async def grpc_refusals(port: int, headers: Mapping[str, str]) -> Mapping[str, str | None]:
+    """Return the words by which each RPC was refused; None if it was not."""
+    client_id = f"{next(_clients)}@1@0@a"  # mocketmq lets no other user take a client id in use
+    async with grpc_client(port, client_id, metadata=headers, patience_s=HANGING_S) as client:
+        answers = {rpc: await client.call(rpc, **fields) for rpc, fields in grpc_requests(client).items()}
+        statuses = {rpc: answer.status for rpc, answer in answers.items()}
+        statuses["ReceiveMessage"], _ = await client.try_receive(GROUP, TOPIC)
+        async with client.telemetry() as stream:
+            statuses["Telemetry of a producer"] = (await stream.produce("others", TOPIC)).status
+        statuses["Telemetry of a consumer"] = OK
+        with suppress(GRPCError):  # from RocketMQ, if the group does not exist
+            async with client.telemetry() as stream:
+                statuses["Telemetry of a consumer"] = (await stream.consume(GROUP, TOPIC)).status
+    return {rpc: status.message if status.code == UNAUTHORIZED else None for rpc, status in statuses.items()}
 
 
 WRONG: Mapping[str, Credentials | None] = {
@@ -182,6 +200,7 @@ async def test_wrong_credentials_are_refused_alike(sides: Sides) -> None:
                 there, here = await refusal_of(theirs, asked), await refusal_of(ours, asked)
                 assert there["refusal"] is not None
                 found += sides.unexplained(Op("ask", {"code": asked[0], "who": who}), there, here)
+    assert None not in (await grpc_refusals(sides.theirs.grpc_port, {})).values()
     clerk = signed("clerk")["authorization"]
     for headers in (
         {},

@@ -1,7 +1,8 @@
 """Access control for gRPC: verifies the sender's signature, and maps RPCs to the permissions they need.
 
 The needs are upstream's (PlainAccessResource.java, 5.3.3; DefaultAuthorizationContextBuilder.java, 5.5.0).
-Unlike upstream, a producer's Telemetry stream needs PUB on its topics, and a Heartbeat SUB on its group.
+As in 5.5.0 but not in 5.3.3, a producer's Telemetry stream needs PUB on its topics, and a Heartbeat SUB on
+its group.
 
 The sender signs in the header ``authorization`` (DefaultAuthenticationContextBuilder, 5.3.3):
 ``MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX``. The signature is computed from
