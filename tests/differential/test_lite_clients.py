@@ -15,15 +15,13 @@ from tests.clients.grpc.programs import LITE, SDKS, RunningProgram
 from tests.clients.grpc.versions import FOLDER
 from tests.differential.clients import names_of, playing
 from tests.differential.op import Ends
+from tests.differential.proxies import our_proxy, their_proxy
 from tests.differential.topics import make_topic
 from tests.doors.grpc.recorded import Recorded
 from tests.doors.grpc.recorded.recorder import record
-from tests.support.grpc import touch
 from tests.support.patience import HANGING_S
-from tests.support.process import broker_process
 from tests.support.remoting import connected
-from tests.upstream.jars import V5_5
-from tests.upstream.process import HOST, SMALL, running_upstream
+from tests.upstream.process import HOST
 
 RECORDED = "RECORDED_LITE"
 """Variable that names a folder for what clients send to RocketMQ; see tests/doors/grpc/recorded/README.md."""
@@ -36,26 +34,17 @@ LINES = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ends]:  # noqa: ARG001
-    """Run RocketMQ 5.5.0 with lite topics. Its proxy has none in the process of a broker."""
-    settings = {
-        **SMALL,
-        "brokerFastFailureEnable": "false",
-        "enableLmq": "true",
-        "enableMultiDispatch": "true",
-    }
-    home = tmp_path_factory.mktemp("lite") / "upstream"
-    proxy = {"useEndpointPortFromRequest": True}
-    async with running_upstream(home, V5_5, settings, proxy, has_own_proxy=True) as upstream:
-        yield Ends(HOST, upstream.namesrv_port, upstream.broker_port, upstream.grpc_port)
+    """Run RocketMQ 5.5.0 with its proxy and lite topics."""
+    settings = {"enableLmq": "true", "enableMultiDispatch": "true"}
+    async with their_proxy(tmp_path_factory.mktemp("lite") / "upstream", settings) as ends:
+        yield ends
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ours() -> AsyncIterator[Ends]:
     """Run mocketmq."""
-    async with broker_process("--log-level", "error") as broker:
-        await touch(broker.grpc)
-        yield Ends(HOST, broker.name_server[1], broker.broker_port, int(broker.grpc.rpartition(":")[2]))
-        assert not broker.stderr, broker.stderr
+    async with our_proxy() as ends:
+        yield ends
 
 
 @pytest.mark.differential

@@ -1,6 +1,5 @@
 """Applications see a broker's crash as docs/brokers-and-clients.md says; all run in parallel."""
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -10,31 +9,14 @@ import pytest_asyncio
 from tests.clients.broker_crashes import table
 from tests.clients.broker_crashes.clients import AVOIDING, CLIENTS
 from tests.clients.broker_crashes.play import Seen, seen_by
+from tests.clients.seen import seen_by_all
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
     """Results of all clients that can be built on this machine."""
-    built = [client for client in CLIENTS if _is_built(client)]
-    homes = {client: tmp_path_factory.mktemp("home") for client in built}
-    found = await asyncio.gather(
-        *(seen_by(client, homes[client]) for client in built), return_exceptions=True
-    )
-    seen = {
-        client: one for client, one in zip(built, found, strict=True) if not isinstance(one, BaseException)
-    }
-    table.save(seen)
-    if failed := [one for one in found if isinstance(one, BaseException)]:
-        raise BaseExceptionGroup("some applications did not come to the end", failed)
-    return seen
-
-
-def _is_built(client: str) -> bool:
-    try:
-        CLIENTS[client].tried.build()
-    except pytest.skip.Exception:
-        return False
-    return True
+    builds = {client: one.tried.build for client, one in CLIENTS.items()}
+    return await seen_by_all(builds, seen_by, table.save, tmp_path_factory)
 
 
 @pytest.mark.interop

@@ -1,6 +1,5 @@
 """Applications of every protocol see each fault as docs/faults.md says; all run in parallel."""
 
-import asyncio
 import shlex
 from typing import get_args
 
@@ -11,6 +10,7 @@ from mocketmq.faults.rule import Kind
 from tests.clients.faults import rules, table
 from tests.clients.faults.applications import CLIENTS
 from tests.clients.faults.play import seen_by
+from tests.clients.seen import seen_by_all
 
 HOW = "make interop ARGS=tests/clients/faults; python -m tests.clients.faults"
 
@@ -18,26 +18,8 @@ HOW = "make interop ARGS=tests/clients/faults; python -m tests.clients.faults"
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def seen(tmp_path_factory: pytest.TempPathFactory) -> table.Seen:
     """Results of all clients that can be built on this machine."""
-    built = [client for client, tried in CLIENTS.items() if _is_built(client)]
-    homes = {client: tmp_path_factory.mktemp("home") for client in built}
-    found = await asyncio.gather(
-        *(seen_by(client, homes[client]) for client in built), return_exceptions=True
-    )
-    seen = {
-        client: one for client, one in zip(built, found, strict=True) if not isinstance(one, BaseException)
-    }
-    table.save(seen)
-    if failed := [one for one in found if isinstance(one, BaseException)]:
-        raise BaseExceptionGroup("some applications did not come to the end", failed)
-    return seen
-
-
-def _is_built(client: str) -> bool:
-    try:
-        CLIENTS[client].build()
-    except pytest.skip.Exception:
-        return False
-    return True
+    builds = {client: tried.build for client, tried in CLIENTS.items()}
+    return await seen_by_all(builds, seen_by, table.save, tmp_path_factory)
 
 
 @pytest.mark.interop
