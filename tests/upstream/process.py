@@ -99,7 +99,8 @@ async def running_upstream(
 
     With ``has_own_proxy``, the proxy is a process of its own, as in its cluster mode, not the broker's.
     ``java`` has more Java options, ``account`` is used to ask whether it is ready, and ``levels`` sets
-    loggers that log more than warnings. It is killed on exit. Raises JarsMissingError, UpstreamError.
+    loggers that log more than warnings. It is killed on exit, and its store is removed.
+    Raises JarsMissingError, UpstreamError.
     """
     jars = await asyncio.to_thread(class_path, version)
     namesrv_port, broker_port, grpc_port, access_port = free_ports(4)
@@ -130,6 +131,7 @@ async def running_upstream(
             del commands["broker"]
         commands["proxy"] = (*place, "-n", namesrv, "-pc", f"{home}/proxy.json")
     async with AsyncExitStack() as stack:
+        stack.callback(shutil.rmtree, store, ignore_errors=True)  # hundreds of megabytes; logs stay
         started: list[Process] = []
         try:
             for name, arguments in commands.items():
