@@ -28,7 +28,14 @@ def _begun(difference: Difference) -> bool:
     )
 
 
+def _handed_back(difference: Difference) -> bool:
+    """Whether only mocketmq's broker has got the offset that its acting master had."""
+    is_offset = difference.op.name == "committed" and difference.path == ("ext", "offset")
+    return is_offset and difference.codes == (0, 0) and int(difference.theirs) < int(difference.ours)
+
+
 STATIC_RULES: Final = (Rule("begun-groups", _begun, versions=(V5_5,)),)
+ACTING_RULES: Final = (Rule("offsets-handed-back", _handed_back, versions=(V5_5,)),)
 SLAVE_RULES: Final = (
     Rule("locks-of-slaves", _locks, versions=(V5_5,)),
     Rule("changes-at-slaves", _changes, versions=(V5_5,)),

@@ -96,16 +96,18 @@ async def running_pair(
     begin: Play,
     plays: Collection[str],
     *options: str,
+    settings: Mapping[str, str] = {},
+    of_name_server: Mapping[str, str] = {},
     rules: Sequence[Rule] = (),
     of_slaves: Sequence[Rule] = (),
 ) -> AsyncIterator[Pair]:
     """Run both clusters, with a run for each of the plays, which all begin alike, before the slaves start.
 
-    ``options`` are those of mocketmq. For the rules see ``Pair``.
+    ``options`` are those of mocketmq, the settings those of the real cluster. For the rules see ``Pair``.
     """
     options = (*options, "--slaves", "1", "--auto-create-topics", "send", "--levels", LEVELS)
     async with (
-        running_cluster(home, V5_5, brokers, _SETTINGS) as upstream,
+        running_cluster(home, V5_5, brokers, {**_SETTINGS, **settings}, of_name_server) as upstream,
         broker_process(*options, "--server-version", V5_5, "--log-level", "error") as process,
         Client(process.url) as control,
     ):

@@ -101,6 +101,9 @@ class OurCluster:
 _ELSEWHERE: Final = 1 << 62
 """Added to the log offsets of another broker's messages, which may be equal to those of the broker itself."""
 
+_HOUR_MS: Final = 3_600_000
+"""Precision of times of birth, which mocketmq moves with its clock."""
+
 
 class BrokerSide(Side):
     """A broker or a slave. For static topics it also returns messages that another broker has stored."""
@@ -120,9 +123,10 @@ class BrokerSide(Side):
     def records_of(self, answer: Command) -> list[WireRecord]:
         """Return the messages of a pull's answer."""
         return [
-            record
-            if record.store_host in self.own_hosts
-            else record._replace(log_offset=record.log_offset + _ELSEWHERE)
+            record._replace(
+                log_offset=record.log_offset + (0 if record.store_host in self.own_hosts else _ELSEWHERE),
+                born_ms=record.born_ms - record.born_ms % _HOUR_MS,
+            )
             for record in super().records_of(answer)
         ]
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.differential.cluster_known import SLAVE_RULES, STATIC_RULES
+from tests.differential.cluster_known import ACTING_RULES, SLAVE_RULES, STATIC_RULES
 from tests.differential.difference import differences
 from tests.differential.grpc_known import GRPC_RULES
 from tests.differential.grpc_sequences import grpc_sequence
@@ -17,7 +17,8 @@ from tests.upstream.jars import V4, V5, V5_5
 
 
 def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
-    kinds = (RULES, NEWER_RULES, STATIC_RULES, SLAVE_RULES, POP_RULES, GRPC_RULES, USER_RULES)
+    clusters = (STATIC_RULES, SLAVE_RULES, ACTING_RULES)
+    kinds = (RULES, NEWER_RULES, *clusters, POP_RULES, GRPC_RULES, USER_RULES)
     ids = {rule.id for rules in kinds for rule in rules}
     assert Counter(ids_on_page()) == Counter(ids)
     for rules in kinds:

@@ -114,12 +114,13 @@ class UpstreamCluster:
             await asyncio.to_thread(shutil.copytree, source, target)
         await asyncio.gather(*(self.start(name, SLAVE) for name in slaves))
 
-    async def open(self, settings: Mapping[str, str]) -> None:
+    async def open(self, settings: Mapping[str, str], of_name_server: Mapping[str, str]) -> None:
         """Start the name server and the brokers."""
         namesrv = properties_file(
             self._home / "namesrv.properties",
             listenPort=str(self.namesrv_port),
             kvConfigPath=str(self._home / "kv.json"),
+            **of_name_server,
         )
         await self._stack.enter_async_context(
             java_process("namesrv", self._jars, self._home, ("-c", namesrv), ())
@@ -155,7 +156,11 @@ class UpstreamCluster:
 
 @asynccontextmanager
 async def running_cluster(
-    home: Path, version: str, names: Sequence[str], settings: Mapping[str, str]
+    home: Path,
+    version: str,
+    names: Sequence[str],
+    settings: Mapping[str, str],
+    of_name_server: Mapping[str, str] = {},
 ) -> AsyncIterator[UpstreamCluster]:
     """Run brokers of these names, without their slaves at first, with data in ``home``; kill all on exit.
 
@@ -168,7 +173,7 @@ async def running_cluster(
     namesrv_port, *ports = free_ports(1 + len(places))
     async with UpstreamCluster(home, jars, dict(zip(places, ports, strict=True)), namesrv_port) as cluster:
         try:
-            await cluster.open(settings)
+            await cluster.open(settings, of_name_server)
         except (TimeoutError, UpstreamError) as error:
             for folder in (home, *(cluster.home_of(*place) for place in places)):
                 error.add_note(printed(folder))
