@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from mocketmq.message.names import DLQ_PREFIX
+
 Answer = Mapping[str, Any]
 
 
@@ -49,7 +51,7 @@ class Judge:
         self._settling: set[int] = set()
         self._latest_ms = 0
         self._certain_ms = 0  # the latest instant with a durable answer
-        self._clock_ms = 0  # last clock reading; during a move, store times are ahead of it
+        self.clock_ms = 0  # last clock reading; during a move, store times are ahead of it
 
     # Requests and answers
 
@@ -58,7 +60,7 @@ class Judge:
         for message in messages:
             copy = Copy(message["message_id"], 1)
             delay_ms = message.get("delay_ms", 0)
-            self._not_before_ms[copy] = self._clock_ms + delay_ms if delay_ms else 0
+            self._not_before_ms[copy] = self.clock_ms + delay_ms if delay_ms else 0
             if delay_ms or "start_deliver_ms" in message:
                 self._timed.add(copy)
 
@@ -134,7 +136,7 @@ class Judge:
 
     def saw_clock(self, now_ms: int) -> None:
         """Record a reading of the broker's clock."""
-        self._clock_ms = max(self._clock_ms, now_ms)
+        self.clock_ms = max(self.clock_ms, now_ms)
         self._saw(now_ms)
 
     def clock_is(self, now_ms: int) -> None:
@@ -155,12 +157,18 @@ class Judge:
                 self._fault(f"{place}: log offsets fall at {len(records)}")
             if records and records[-1].store_ms > record.store_ms:
                 self._fault(f"{place}: store times fall at {len(records)}")
-            self._judge_time(record.copy, record.store_ms)
+            if not topic.startswith(DLQ_PREFIX):  # dead letters are copies that their group's judge knows
+                self._judge_time(record.copy, record.store_ms)
             records.append(record)
 
     def verdict(self) -> list[str]:
         """Return all faults, once everything is delivered, browsed, received and settled."""
-        records = [record for queue in self.records.values() for record in queue]
+        records = [
+            record
+            for (topic, _), queue in self.records.items()
+            if not topic.startswith(DLQ_PREFIX)
+            for record in queue
+        ]
         stored = Counter(record.copy for record in records)
         lost = [f"{copy} was lost" for copy in sorted(self._promised - stored.keys() - self._cancelling)]
         revived = [f"{copy} came after it was cancelled" for copy in sorted(self._cancelled & stored.keys())]

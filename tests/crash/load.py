@@ -21,7 +21,10 @@ MESSAGES_PER_MOVE = 100
 
 
 class Load:
-    """Several concurrent clients, each as fast as possible, with choices of a seeded ``random``."""
+    """Several concurrent clients, each as fast as possible, with choices of a seeded ``random``.
+
+    ``on_act`` is called after each of their acts.
+    """
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class Load:
         *,
         moves: bool,
         brokers: int = 1,
+        on_act: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._judge = judge
@@ -43,6 +47,7 @@ class Load:
         self._sent_during_move = 0
         if moves:
             self._acts.append(self._move)
+        self._on_act = on_act
         self._brokers = broker_names(brokers)
         if brokers > 1:
             self._acts.append(self._end_a_broker)
@@ -61,6 +66,7 @@ class Load:
                 except BrokerError as error:
                     assert error.status == 503, error
                     assert len(self._brokers) > 1, error  # one of them is down
+                self._on_act()
 
     def _message(self, delay: JsonObject) -> JsonObject:
         random = self._random

@@ -1,10 +1,11 @@
 """A data directory that outlives its brokers, and the checks after each kill."""
 
 import asyncio
+import itertools
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from random import Random
@@ -22,12 +23,25 @@ from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, INVISIBLE, TOPIC, Load
+from tests.crash.order import OrderJudge
+from tests.crash.ordered_load import DEAD_LETTERS, OrderedLoad
+from tests.crash.ordered_load import GROUP as IN_ORDER
 from tests.crash.power import NOTES
+from tests.support.grpc import grpc_client
 from tests.support.patience import HANGING_S
 from tests.support.process import BrokerProcess, StartError, forked_broker
 
 RETRY_TOPIC = f"%RETRY%{GROUP}"
-CONFIG = f'[[groups]]\nname = "{GROUP}"\nmax_retries = 1000\n'
+CONFIG = f"""
+[[groups]]
+name = "{GROUP}"
+max_retries = 1000
+
+[[groups]]
+name = "{IN_ORDER}"
+fifo = true
+max_retries = 1000
+"""
 
 _VISIBLE = """
 SELECT topic, queue_id, log_offset, unique_key, reconsume_times, store_us
@@ -98,6 +112,7 @@ class Survivor:
         self.judge = Judge(
             may_repeat=variant.profile == "rocketmq4", whole_seconds=variant.start_deliver_time == "dongwo"
         )
+        self.order = OrderJudge()
         self.data = directory / "data"
         self._is_manual = variant.clock == "manual"
         self.variant = variant
@@ -118,25 +133,56 @@ class Survivor:
             yield process, client
 
     async def run_until_killed(
-        self, random: Random, *, failpoint: str = "", after_s: float | None = None
+        self,
+        random: Random,
+        *,
+        failpoint: str = "",
+        after_s: float | None = None,
+        after_acts: int | None = None,
     ) -> None:
-        """Run a load until the broker dies at the point, or is killed some seconds after its start."""
+        """Run a load until the broker dies at the point, or is killed.
+
+        This is some seconds after its start, or shortly after a number of acts of its clients.
+        """
         try:
             async with asyncio.timeout(HANGING_S), self.broker(failpoint) as (process, client):
                 if after_s is not None:
                     asyncio.get_running_loop().call_later(after_s, process.kill)
+                acts = itertools.count(1)
+
+                def act_done() -> None:
+                    if next(acts) == after_acts:
+                        asyncio.get_running_loop().call_later(random.uniform(0, 0.01), process.kill)
+
                 with suppress(UnreachableError):
                     await self._look(client)
                 variant, moves = self.variant, self._is_manual
                 load = Load(
-                    client, self.judge, random, variant.delays_s, moves=moves, brokers=variant.brokers
+                    *(client, self.judge, random, variant.delays_s),
+                    moves=moves,
+                    brokers=variant.brokers,
+                    on_act=act_done,
                 )
-                await load.run()
+                async with self._in_order(process, random, act_done) as ordered, asyncio.TaskGroup() as loads:
+                    loads.create_task(load.run())
+                    if ordered is not None:
+                        loads.create_task(ordered.run())
                 assert await process.wait() == -signal.SIGKILL, process.stderr
         except StartError as error:
             assert error.returncode == -signal.SIGKILL, error.stderr
         faults = [*faults_of_files(self.data)]
         assert not faults, "\n".join(faults)
+
+    @asynccontextmanager
+    async def _in_order(
+        self, process: BrokerProcess, random: Random, on_act: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[OrderedLoad | None]:
+        """The consumers in order, which a cluster has."""
+        if self.variant.brokers == 1:
+            yield None
+            return
+        async with grpc_client(int(process.grpc.rpartition(":")[2])) as client:
+            yield OrderedLoad(client, self.judge, self.order, random, self.variant.brokers, on_act)
 
     async def kill_while_starting(self, after_s: float) -> None:
         """Start a broker, and kill it some seconds later unless it has started by then."""
@@ -146,25 +192,38 @@ class Survivor:
 
     async def recover(self) -> None:
         """Restart, wait for every promised delivery, stop cleanly, and judge."""
-        async with asyncio.timeout(HANGING_S), self.broker() as (_, client):
+        async with asyncio.timeout(HANGING_S), self.broker() as (process, client):
             await self._look(client)
             await self._drain(client)
+            async with self._in_order(process, Random()) as ordered:
+                if ordered is not None:
+                    await ordered.drain()
             await self._look(client)
             if self.variant.timed_scheme in ("directories", "wheel"):
                 await files_removed(client)
         faults = [
             *self.judge.verdict(),
+            *self._order_verdict(),
             *faults_of_store(self.data / FILE_NAME, self.judge),
             *(f"{path} is still there" for path in delayed_files(self.data)),
             *(f"{each} is still there" for each in other_messages(self.data)),
         ]
         assert not faults, "\n".join(faults)
 
+    def _order_verdict(self) -> list[str]:
+        """Return the faults of consumption in order, where there was any."""
+        if self.variant.brokers == 1:
+            return []
+        held = self.judge.records.items()
+        ends = {queue: len(records) for (topic, queue), records in held if topic == TOPIC}
+        dead = [each.copy.message_id for (topic, _), some in held if topic == DEAD_LETTERS for each in some]
+        return self.order.verdict(ends, dead)
+
     async def _look(self, client: Client) -> None:
         """Show the judge the clock, and the messages in queues that are new to it."""
         self.judge.clock_is((await client.clock())["now_ms"])
         for topic in await client.topics():
-            if topic["name"] not in (TOPIC, RETRY_TOPIC):
+            if topic["name"] not in (TOPIC, RETRY_TOPIC, DEAD_LETTERS):
                 continue
             for queue in topic["queues"]:
                 seen = self.judge.records.get((topic["name"], queue["queue_id"]), [])
@@ -180,7 +239,7 @@ class Survivor:
         """Wait for pending messages, by moving a manual clock, and expire receipts by a move."""
         while not self._is_manual and is_waiting(await client.levels()):
             await self._consume(client, wait="100ms")
-        await client.advance("13h")
+        self.judge.saw_clock((await client.advance("13h"))["now_ms"])
         await self._consume(client)
         levels = await client.levels()
         assert not is_waiting(levels)

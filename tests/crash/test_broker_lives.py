@@ -1,4 +1,7 @@
-"""Brokers of a cluster end, are promoted and start again under load, until ``kill -9`` ends the process."""
+"""Brokers of a cluster end, are promoted and start again under load, until ``kill -9`` ends the process.
+
+A group receives in any order, another one in order.
+"""
 
 import os
 import signal
@@ -11,17 +14,19 @@ from mocketmq import Client, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from tests.crash.load import TOPIC
 from tests.crash.survivor import Survivor, Variant
-from tests.crash.test_kill import LONGEST_LOAD_S, SEED
+from tests.crash.test_kill import SEED
 from tests.support.process import forked_broker
 
 LIVES = int(os.environ.get("CRASH_LIVES", "40"))
 """Number of processes that the slow test kills; a thousand take some minutes."""
 LIVES_OF_A_DIRECTORY = 8
+MOST_ACTS = 300
+"""Maximum number of acts of the clients in a life."""
 CLUSTER = Variant("manual", "exact", [0, 1, 5, 60], brokers=2)
 
 
 @pytest.mark.parametrize("lives", [3, pytest.param(LIVES, marks=pytest.mark.slow, id="many")])
-async def test_killed_brokers_lose_and_repeat_nothing(tmp_path: Path, lives: int) -> None:
+async def test_killed_brokers_lose_and_repeat_nothing_and_keep_the_order(tmp_path: Path, lives: int) -> None:
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - pytest shows it with a failure
     random = Random(f"{SEED} cluster {lives}")
     for first in range(0, lives, LIVES_OF_A_DIRECTORY):
@@ -29,7 +34,7 @@ async def test_killed_brokers_lose_and_repeat_nothing(tmp_path: Path, lives: int
         directory.mkdir()
         survivor = Survivor(directory, CLUSTER)
         for _ in range(first, min(first + LIVES_OF_A_DIRECTORY, lives)):
-            await survivor.run_until_killed(random, after_s=random.uniform(0, LONGEST_LOAD_S))
+            await survivor.run_until_killed(random, after_acts=random.randint(1, MOST_ACTS))
         await survivor.recover()
 
 

@@ -66,6 +66,12 @@ def test_judge_finds_a_repeated_message(judge: Judge, message_id: str) -> None:
     assert [fault for fault in judge.verdict() if "was stored" in fault]
 
 
+def test_a_dead_letter_is_no_repeat(judge: Judge) -> None:
+    browse_and_consume(judge, message(0))
+    judge.browsed(f"%DLQ%{GROUP}", 0, [message(0, log_offset=20, reconsume_times=1)])
+    assert judge.verdict() == []
+
+
 def test_doubled_where_repeats_are_allowed() -> None:
     judge = Judge(may_repeat=True)
     judge.sending([{"message_id": "a"}])
