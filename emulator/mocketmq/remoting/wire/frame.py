@@ -1,15 +1,11 @@
 """Reads and writes frames, which hold commands with either form of header (docs/protocol/remoting.md §1)."""
 
 import struct
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Final
 
-import msgspec
-
-from mocketmq.errors import InvalidArgumentError
-from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import LANGUAGES, FrameError
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
+from mocketmq.remoting.wire.json_header import read_header, write_header
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 """Maximum size of a frame, with its length field, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""
@@ -24,43 +20,6 @@ _BINARY: Final = struct.Struct(">hbHiii")  # code, language, version, opaque, fl
 _KEY: Final = struct.Struct(">h")
 _OTHER: Final = "OTHER"
 _LANGUAGE_BYTES: Final = {name: number for number, name in enumerate(LANGUAGES)}
-
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-
-
-class _JsonHeader(msgspec.Struct, gc=False):
-    """A JSON header as all clients except ali-ons write it."""
-
-    code: _Int32
-    opaque: _Int32 = 0
-    flag: _Int32 = 0
-    version: _Int32 = 0
-    language: str | int | None = None
-    remark: str | None = None
-    extFields: dict[str, str] | None = None  # noqa: N815
-
-
-class _LooseJsonHeader(_JsonHeader):
-    """A JSON header with ext values of any type."""
-
-    extFields: dict[str, Any] | None = None  # noqa: N815
-
-
-class _WrittenJsonHeader(msgspec.Struct, gc=False):
-    """A JSON header as sent, always with ``extFields``, because some clients crash without them (§12.1)."""
-
-    code: int
-    extFields: dict[str, str]  # noqa: N815
-    flag: int
-    language: str
-    opaque: int
-    version: int
-    remark: str | msgspec.UnsetType
-    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
-
-
-_read_json: Final = msgspec.json.Decoder(_JsonHeader).decode
-_write_json: Final = msgspec.json.Encoder().encode
 
 
 class FrameReader:
@@ -146,39 +105,17 @@ def _command(form: int, header: bytes, body: bytes) -> Command:
 
 
 def _from_json(data: bytes, body: bytes) -> Command:
-    try:
-        header = _read_json(data)
-        ext = header.extFields
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        header = _read_loosely(data)
-        ext = _texts(header.extFields)
+    header, ext = read_header(data)
     return Command(
         code=header.code,
         opaque=header.opaque,
         flag=header.flag,
-        ext=ext or {},
+        ext=ext,
         body=body,
         remark=header.remark or None,
         language=_language(header.language),
         version=header.version,
     )
-
-
-def _read_loosely(data: bytes) -> _LooseJsonHeader:
-    """Read a header in fastjson's dialect, with ext values of any type, as ali-ons writes it."""
-    try:
-        return msgspec.convert(fastjson.loads(data), _LooseJsonHeader, strict=False)
-    except (InvalidArgumentError, msgspec.ValidationError) as error:
-        raise FrameError(f"a header that cannot be read: {error}") from None
-
-
-def _texts(ext: Mapping[str, Any] | None) -> dict[str, str]:
-    """The values as text, in the form that upstream would write."""
-    return {
-        key: value if isinstance(value, str) else fastjson.dumps(value).decode()
-        for key, value in (ext or {}).items()
-        if value is not None
-    }
 
 
 def _language(value: str | int | None) -> str:
@@ -234,26 +171,11 @@ def _text(data: bytes, start: int, length: int, name: str) -> tuple[str, int]:
 
 def encode(command: Command) -> bytes:
     """Encode a command as a frame. Raises FrameError if the frame would be too large for its reader."""
-    header = _to_binary(command) if command.serialization == ROCKETMQ else _to_json(command)
+    header = _to_binary(command) if command.serialization == ROCKETMQ else write_header(command)
     length = 4 + len(header) + len(command.body)
     if length > _MAX_LENGTH or len(header) > MAX_HEADER:
         raise _refused(length, len(header))
     return _PREFIX.pack(length, command.serialization << 24 | len(header)) + header + command.body
-
-
-def _to_json(command: Command) -> bytes:
-    ext = command.ext
-    return _write_json(
-        _WrittenJsonHeader(
-            command.code,
-            ext if type(ext) is dict else dict(ext),
-            command.flag,
-            command.language,
-            command.opaque,
-            command.version,
-            command.remark or msgspec.UNSET,
-        )
-    )
 
 
 def _to_binary(command: Command) -> bytes:
