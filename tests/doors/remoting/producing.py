@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mocketmq.remoting.requests.families import REQUESTS
-from mocketmq.remoting.requests.sending import SendMessageHeader
+from mocketmq.remoting.requests.send_header import SendMessageHeader
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord, decode_records
 from tests.support.brokers import GROUP, TOPIC, S, send

@@ -28,7 +28,7 @@ from mocketmq.remoting.requests.popping import (
 from mocketmq.remoting.requests.pulling import PullMessageHeader
 from mocketmq.remoting.requests.recall import RecallMessageHeader
 from mocketmq.remoting.requests.send_back import SendBackHeader
-from mocketmq.remoting.requests.sending import SendMessageHeader
+from mocketmq.remoting.requests.send_header import SendMessageHeader
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, TopicHeader
 from tests.support.remoting import READERS

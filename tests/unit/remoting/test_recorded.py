@@ -2,7 +2,7 @@
 
 import pytest
 
-from mocketmq.remoting.requests.sending import SendMessageHeader
+from mocketmq.remoting.requests.send_header import SendMessageHeader
 from mocketmq.remoting.wire.batch import decode_batch
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command

@@ -8,14 +8,8 @@ from mocketmq.errors import EmulatorError
 from mocketmq.message.names import REPLY_TOPIC
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.requests.sending import (
-    EXT,
-    V2_NAMES,
-    SendMessageHeader,
-    message_of,
-    refusal,
-    response_to,
-)
+from mocketmq.remoting.requests.send_header import V2_NAMES, SendMessageHeader
+from mocketmq.remoting.requests.sending import EXT, message_of, refusal, response_to
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_properties

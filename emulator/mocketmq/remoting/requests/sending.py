@@ -5,7 +5,7 @@ The header determines whether a request is a batch, not the request code.
 
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.broker.sending.sender import PlainSend, SendResult
@@ -20,43 +20,12 @@ from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.queue_numbers import at_broker
 from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response
+from mocketmq.remoting.requests.send_header import V2_NAMES, SendMessageHeader
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 from mocketmq.remoting.wire.codes import RequestCode, code_of
-from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import decode_properties
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.schedule.timed_scheme import SendReceipt
-
-
-class SendMessageHeader(NamedTuple):
-    """``born_timestamp`` is in milliseconds; ``batch`` means that the body holds several messages."""
-
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: int
-    flag: Int32
-    properties: str = ""
-    reconsume_times: Int32 = 0
-    unit_mode: bool = False
-    max_reconsume_times: Int32 | None = None
-    batch: bool = False
-
-
-V2_NAMES: Final = dict(
-    zip(
-        (
-            *("producer_group", "topic", "default_topic", "default_topic_queue_nums", "queue_id", "sys_flag"),
-            *("born_timestamp", "flag", "properties", "reconsume_times", "unit_mode", "max_reconsume_times"),
-            "batch",
-        ),
-        "abcdefghijklm",
-        strict=True,
-    )
-)
 
 EXT: Final = MappingProxyType({"MSG_REGION": names.REGION, "TRACE_ON": "true"})
 """Ext fields of every response to a send, including refusals."""
