@@ -103,7 +103,7 @@ class Seeder:
         failures = await self._failures(rows)
         # Pending messages with an absolute due time are stored outside of the transaction, and before it.
         outside = [row for row in rows if row.visible_us is None and row.accepted.claim is not None]
-        kept = await self._sender.keep_all(
+        kept = await self._sender.kept_messages.keep_all(
             row.accepted._replace(draft=row.accepted.draft._replace(stored_us=row.seed.sent_us))
             for row in outside
         )
@@ -120,7 +120,7 @@ class Seeder:
             )
             await self._commit(planting, rows)
         except BaseException:
-            await self._sender.take_back(kept)
+            await self._sender.kept_messages.take_back(kept)
             raise
         copies = [one for each in failures.values() for one in each]
         return Planted(

@@ -1,13 +1,13 @@
 """The sender: stores one message or a batch, for every front door."""
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
-from mocketmq.errors import EmulatorError, IllegalMessageError, TopicNotFoundError, as_emulator_error
+from mocketmq.broker.sending.kept_messages import KeptMessages
+from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_error
 from mocketmq.event_loop import EventLoopTurns, run_to_completion
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
@@ -84,9 +84,8 @@ class Sender:
     def __init__(self, store: Store, timer: Timer, schemes: SchemeSet, intake: Intake) -> None:
         self.sent = 0
         self.intake = intake
+        self.kept_messages = KeptMessages(timer, schemes, intake)
         self._writer = store.writer
-        self._timer = timer
-        self._schemes = schemes
         self._turns = EventLoopTurns()
 
     async def send(self, message: Message, *, drops_wait: bool = False) -> SendResult:
@@ -101,8 +100,7 @@ class Sender:
         if accepted.claim is None:
             stored: StoredMessage = await self._writer.commit(partial(self.intake.append, accepted))
         else:
-            stored = await self._schemes.keep(accepted.claim, accepted.draft, accepted.queue)
-            await self._check_kept(accepted, stored)
+            stored = await self.kept_messages.keep(accepted, accepted.claim)
         return self.sent_now(accepted, stored)
 
     def begin_plain(self, send: PlainSend, message: Message, *, drops_wait: bool = False) -> bool:
@@ -171,47 +169,15 @@ class Sender:
         )
         return list(map(self.sent_now, accepted, stored))
 
-    async def _check_kept(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
-        """Check the topic again, because its deletion may have missed a message that was being kept."""
-        try:
-            self.intake.check(accepted)
-        except TopicNotFoundError:
-            await self.take_back([stored])
-            raise
-
     async def _store_all(self, accepted: Sequence[AcceptedMessage]) -> list[StoredMessage]:
-        kept = await self.keep_all(accepted)
+        kept = await self.kept_messages.keep_all(accepted)
 
         def work(batch: Batch) -> list[StoredMessage]:
             self.intake.check(*accepted)
             return [next(waiting) if one.claim else self.intake.append(one, batch) for one in accepted]
 
         waiting = iter(kept)
-        try:
-            stored: list[StoredMessage] = await self._writer.commit(work)
-        except BaseException:
-            await self.take_back(kept)
-            raise
-        return stored
-
-    async def keep_all(self, accepted: Iterable[AcceptedMessage]) -> list[StoredMessage]:
-        """Give the messages with an absolute due time to their schemes: all of them or, on an error, none."""
-        results = await asyncio.gather(
-            *(self._schemes.keep(one.claim, one.draft, one.queue) for one in accepted if one.claim),
-            return_exceptions=True,
-        )
-        kept = [result for result in results if not isinstance(result, BaseException)]
-        failure = next((result for result in results if isinstance(result, BaseException)), None)
-        if failure is not None:
-            await self.take_back(kept)
-            raise failure
-        return kept
-
-    async def take_back(self, kept: Sequence[StoredMessage]) -> None:
-        """Forget messages from :meth:`keep_all`, because the rest of their transaction failed."""
-        if kept:
-            async with self._timer.lock:
-                self._schemes.discard(kept)
+        return await self.kept_messages.stored_with(kept, self._writer.commit(work))
 
     def _result(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult:
         if accepted.claim is not None:
