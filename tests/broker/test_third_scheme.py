@@ -17,9 +17,9 @@ from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import SchemeContext
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.settings import Settings
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, until_bytes
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 from tests.support.api import Api, metrics_of, running_api
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
 from tests.support.second_directories import MS, send_in

@@ -14,8 +14,8 @@ import pytest
 
 from mocketmq.schedule import timed_scheme
 from mocketmq.schedule.timer import BATCH
+from mocketmq.store.batch import INSERT_MESSAGE
 from mocketmq.store.database import Database
-from mocketmq.store.writer import INSERT_MESSAGE
 from mocketmq_compat.delay import record_reader
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory

@@ -11,7 +11,8 @@ from typing import Any, Final
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.schedule.timed_scheme import KeptRecord
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.batch import Batch
+from mocketmq.store.writer import Writer
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.marks import NOT_REMOVED, Marks
 from mocketmq_compat.delay.pending_entries import PendingEntries

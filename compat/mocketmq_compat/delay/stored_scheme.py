@@ -33,9 +33,9 @@ from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import FileFigures, SchemeContext
 from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
 from mocketmq.settings import Settings
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.due_messages import DueMessages
 from mocketmq_compat.delay.group_saves import GroupSaves

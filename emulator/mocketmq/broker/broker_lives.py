@@ -42,9 +42,9 @@ from mocketmq.message.broker_share import BrokerShare
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.timer import Timer
 from mocketmq.setting_rules import CrashLoss
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 log: Final = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from mocketmq.broker.broker_lives import BrokerLives
 from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.clock import Clock
 from mocketmq.schedule.due import Due, DueNow
-from mocketmq.store.writer import Batch
+from mocketmq.store.batch import Batch
 
 
 class _Silence(NamedTuple):

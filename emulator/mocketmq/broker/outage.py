@@ -20,8 +20,8 @@ from mocketmq.faults.rule import OutageKind
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.port_listener import PortListener
 from mocketmq.schedule.due import Due, DueNow
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
 

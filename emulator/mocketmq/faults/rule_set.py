@@ -15,8 +15,8 @@ from mocketmq.clock import LATEST_US, rate_of, wall_us
 from mocketmq.errors import EmulatorError, FaultNotFoundError, InjectedError, InvalidArgumentError, StoreError
 from mocketmq.faults.injector import FaultInjector, Injection, RequestAttributes
 from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, OF_REPLICATION, FaultRule
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 _ADD: Final = "INSERT INTO faults VALUES (?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM faults WHERE name = ?"

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from mocketmq.message.message import Draft
 from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 
 class DueMessage(NamedTuple):

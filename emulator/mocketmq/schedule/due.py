@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
-from mocketmq.store.writer import Batch
+from mocketmq.store.batch import Batch
 
 
 class Due(NamedTuple):

@@ -22,10 +22,11 @@ from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.lateness_playback import RECORDED, Playback
 from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.schedule.scheme import EndOfWait, PendingFigures, TopicLookup
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
+from mocketmq.store.writer import MAX_BATCH_BYTES
 
 READ_AHEAD: Final = 256
 

@@ -33,8 +33,8 @@ upstream does; ``due_us`` is still the original due time. Pending messages are r
 of cancelled and forced messages.
 """
 
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 _RECORD = """
 INSERT INTO deliveries (delivered_offset, run, parked_offset, unique_key, topic, queue_id, queue_offset,

@@ -31,9 +31,9 @@ from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import EndOfWait, PendingFigures, SchemeContext
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 READ_AHEAD = 512
 

@@ -15,10 +15,10 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.delivery import Catch, DeliveryListener
 from mocketmq.schedule.due import DueSource
 from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 EndOfWait = Literal["cancelled", "lost"]
 """Why a pending message is never delivered. Lost ones are those that their broker lost when it crashed."""

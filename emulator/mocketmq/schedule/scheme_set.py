@@ -11,9 +11,10 @@ from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.scheme import DelayScheme, FileFigures, PendingFigures
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.schedule.waiting_lines import WaitingLines
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, until_bytes
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Writer
 
 _PAGE: Final = 100_000
 

@@ -23,9 +23,9 @@ from mocketmq.schedule.delivery import Delivery, DueMessage
 from mocketmq.schedule.due import DueNow
 from mocketmq.schedule.scheme import EndOfWait, FileFigures, PendingFigures, SchemeContext
 from mocketmq.settings import Settings
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 _SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"
 _CANCELLED = "INSERT INTO interventions VALUES (?, ?, ?)"

@@ -23,7 +23,8 @@ from mocketmq.clock import Clock, check_move
 from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
 from mocketmq.schedule.due import DueNow, DueSource, not_before
-from mocketmq.store.writer import MAX_BATCH_BYTES, Batch, Writer
+from mocketmq.store.batch import Batch
+from mocketmq.store.writer import MAX_BATCH_BYTES, Writer
 
 log = logging.getLogger(__name__)
 

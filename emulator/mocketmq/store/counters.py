@@ -5,9 +5,10 @@ from functools import partial
 from typing import NamedTuple
 
 from mocketmq.clock import Mark, wall_us
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import Database
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Writer
 
 SAVE_NEXT_LOG_OFFSET = (
     "INSERT INTO counters VALUES ('next_log_offset', ?)"

@@ -13,10 +13,10 @@ from itertools import accumulate
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, decode_properties
+from mocketmq.store.batch import Batch
 from mocketmq.store.chore import Chore
 from mocketmq.store.messages import NO_LIMIT, fitting_messages_at, messages_at
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 BUSY = 20
 """Number of other commits since the last turn from which the writer counts as busy."""

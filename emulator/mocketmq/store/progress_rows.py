@@ -1,8 +1,8 @@
 """The table ``progress``: the offset that each group has reached in each queue."""
 
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 _SAVE = (
     "INSERT INTO progress VALUES (?, ?, ?)"

@@ -9,9 +9,9 @@ invisible time, each as 20 digits of microseconds.
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 MOST_ATTEMPTS: Final = 50
 _ENTRY: Final = 41  # characters

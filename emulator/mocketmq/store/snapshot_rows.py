@@ -15,10 +15,10 @@ from functools import cache
 from typing import Final
 
 from mocketmq.clock import wall_us
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import Database
 from mocketmq.store.store import Store
 from mocketmq.store.tables import SCHEMA
-from mocketmq.store.writer import Batch
 
 KEPT_RECORDS: Final = """
 CREATE TABLE kept_records (

@@ -13,10 +13,10 @@ after the first sync that started after the commit. Meanwhile further transactio
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
-from mocketmq.clock import LATEST_US, Clock, steady_us
+from mocketmq.clock import Clock, steady_us
 from mocketmq.errors import (
     EmulatorError,
     InternalError,
@@ -26,28 +26,14 @@ from mocketmq.errors import (
     StoreFailedError,
 )
 from mocketmq.failpoint import pass_point
-from mocketmq.message.message import Draft, RecordKind, StoredMessage
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
 from mocketmq.store.wal_syncs import Promise, Waiter, WalSyncs, reject, tell
-from mocketmq.store.write_connection import TransactionSize
 
 MAX_BATCH_BYTES = 16 << 20
 
-INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
-_COPY_MESSAGE = """
-INSERT INTO messages
-WITH copy(log_offset, queue_key, queue_offset, store_us, parked_offset) AS (VALUES (?, ?, ?, ?, ?))
-SELECT copy.log_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_us, born_host, store_host,
- flag, sys_flag, body, properties, tag_hash, reconsume_times, unique_key, NULL, NULL, parked.log_offset,
- prepared_offset, door, 'delivered'
-FROM copy CROSS JOIN messages parked ON parked.log_offset = copy.parked_offset"""
-
-_MOVE_MESSAGE = """
-UPDATE messages SET real_queue_key = coalesce(real_queue_key, queue_key), queue_key = ?, queue_offset = ?
-WHERE log_offset = ?"""
-
-Work = Callable[["Batch"], Any]
+Work = Callable[[Batch], Any]
 Until = Literal["visible", "durable"]
 """What a caller waits for: the commit, or the sync after it, from which the work survives a power cut."""
 StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
@@ -67,128 +53,9 @@ class WriterLimits(NamedTuple):
 class Formed(NamedTuple):
     """A transaction ready to be run, with the waiters for its commit and the waiters for its sync."""
 
-    batch: "Batch"
+    batch: Batch
     told: list[Promise]
     promises: list[Promise]
-
-
-class Batch:
-    """A transaction being built. ``now_us`` is the store time of the next append."""
-
-    def __init__(self, now_us: int, next_log_offset: int, store_host: str) -> None:
-        self.now_us = now_us
-        self.next_log_offset = next_log_offset
-        self.next_offsets: dict[Queue, int] = {}
-        self.sizes: dict[Queue, int] = {}  # bytes of bodies
-        # Messages are inserted first because later statements may select them.
-        self.statements: dict[str, list[Sequence[Any]]] = {INSERT_MESSAGE: [], _COPY_MESSAGE: []}
-        self.after_commit: list[Callable[[], None]] = []
-        self.after_rollback: list[Callable[[], None]] = []
-        self.rows = 0
-        self.bytes = 0
-        self.is_sweep = False
-        self.until_us = LATEST_US  # the timer fires nothing later than this in the same transaction
-        self.held = 0  # number of deliveries held by faults
-        self._store_host = store_host
-
-    def append(
-        self,
-        queue: Queue,
-        draft: Draft,
-        kind: RecordKind = "sent",
-        *,
-        due_us: int | None = None,
-        real_queue_key: int | None = None,
-        parked_offset: int | None = None,
-    ) -> StoredMessage:
-        """Append a message to the queue, as a record of this kind.
-
-        A parked message has ``due_us`` and ``real_queue_key``. A delivered message has ``parked_offset``, the
-        log offset of its parked record. A seeded message brings its own store time, which must not be before
-        that of an earlier record.
-        """
-        log_offset, queue_offset = self._place(queue, len(draft.body))
-        store_us = self.now_us if draft.stored_us is None else draft.stored_us
-        stored = StoredMessage(
-            log_offset,
-            queue.key,
-            queue_offset,
-            store_us,
-            store_us if draft.born_us is None else draft.born_us,
-            draft.born_host,
-            self._store_host,
-            draft.flag,
-            draft.sys_flag,
-            draft.body,
-            draft.properties,
-            draft.tag_hash,
-            draft.reconsume_times,
-            draft.unique_key,
-            due_us,
-            real_queue_key,
-            parked_offset,
-            draft.prepared_offset,
-            draft.door,
-            kind,
-        )
-        self.execute(INSERT_MESSAGE, stored)
-        return stored
-
-    def copy(self, queue: Queue, parked_offset: int, size: int) -> int:
-        """Append a copy of a parked message whose body has ``size`` bytes, and return its log offset.
-
-        SQLite copies the row, so the body never passes through Python.
-        """
-        log_offset, queue_offset = self._place(queue, size)
-        self.execute(_COPY_MESSAGE, (log_offset, queue.key, queue_offset, self.now_us, parked_offset))
-        return log_offset
-
-    def move(self, log_offset: int, queue: Queue) -> None:
-        """Move a stored message to the end of another queue. Its real queue is then the former one."""
-        queue_offset = self.next_offsets.get(queue, queue.next_offset)
-        self.next_offsets[queue] = queue_offset + 1
-        self.sizes.setdefault(queue, 0)
-        self.execute(_MOVE_MESSAGE, (queue.key, queue_offset, log_offset))
-
-    def _place(self, queue: Queue, size: int) -> tuple[int, int]:
-        log_offset = self.next_log_offset
-        self.next_log_offset = log_offset + 1
-        queue_offset = self.next_offsets.get(queue, queue.next_offset)
-        self.next_offsets[queue] = queue_offset + 1
-        self.sizes[queue] = self.sizes.get(queue, 0) + size
-        self.bytes += size
-        return log_offset, queue_offset
-
-    def execute(self, sql: str, row: Sequence[Any] = ()) -> None:
-        """Run ``sql`` with ``row`` in the transaction. All rows of one statement run together."""
-        rows = self.statements.get(sql)
-        if rows is None:
-            self.statements[sql] = [row]
-        else:
-            rows.append(row)
-        self.rows += 1
-
-    def sweep(self, sql: str, row: Sequence[Any] = ()) -> None:
-        """Like ``execute``, for a statement that may change many rows and so take long."""
-        self.is_sweep = True
-        self.execute(sql, row)
-
-    def reach(self, instant_us: int) -> None:
-        """Raise the store time of later appends to ``instant_us``, which a clock move has reached."""
-        self.now_us = max(self.now_us, instant_us)
-
-    @property
-    def size(self) -> TransactionSize:
-        """What the transaction writes besides its rows."""
-        return TransactionSize(self.bytes, self.is_sweep)
-
-    def on_commit(self, act: Callable[[], None]) -> None:
-        """Call ``act`` after the commit and before any caller is answered. Change in-memory state here."""
-        self.after_commit.append(act)
-
-    def on_rollback(self, act: Callable[[], None]) -> None:
-        """Call ``act`` if the transaction fails, before the next one is built."""
-        self.after_rollback.append(act)
 
 
 class Writer:

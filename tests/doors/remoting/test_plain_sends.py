@@ -15,9 +15,10 @@ from mocketmq.remoting.listening.connection import ConnectionLimits
 from mocketmq.remoting.requests import sending
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord
+from mocketmq.store.batch import INSERT_MESSAGE
 from mocketmq.store.wal_syncs import Waiter
 from mocketmq.store.write_connection import Rows
-from mocketmq.store.writer import INSERT_MESSAGE, Work
+from mocketmq.store.writer import Work
 from tests.doors.remoting.gates import ROUTE, Watched, until
 from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, header, pulled, sent
 from tests.support.brokers import TOPIC

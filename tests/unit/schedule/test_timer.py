@@ -11,8 +11,9 @@ from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
 from mocketmq.schedule.due import Due, DueNow, DueSource
 from mocketmq.schedule.timer import RETRY_S, Arrive, Timer
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Writer
 
 NOW_US = 1_700_000_000_000_000
 

@@ -10,10 +10,11 @@ from mocketmq.clock import Clock
 from mocketmq.message.message import Message, draft
 from mocketmq.message.properties import tag_hash
 from mocketmq.store import write_connection
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.messages import NO_LIMIT, Span, fitting_messages_in, run_of_messages
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Writer
 
 NOW_US = 1_700_000_000_000_000
 BYTES = 1 << 20

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from mocketmq.errors import StoppingError, StoreBusyError, StoreFailedError
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
-from mocketmq.store.writer import Batch, Until, Work, Writer, WriterLimits
+from mocketmq.store.writer import Until, Work, Writer, WriterLimits
 from tests.support.patience import PATIENCE_S
 from tests.unit.store.test_writer import running_writer
 

@@ -17,10 +17,11 @@ from mocketmq.errors import (
     StoreUnavailableError,
 )
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.queue import Queue
 from mocketmq.store.write_connection import QUICK_BYTES, Rows
-from mocketmq.store.writer import Batch, Work, Writer, WriterLimits
+from mocketmq.store.writer import Work, Writer, WriterLimits
 from tests.support.patience import HANGING_S
 
 NOW_US = 1_700_000_000_000_000

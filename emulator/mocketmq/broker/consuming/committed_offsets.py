@@ -18,10 +18,10 @@ from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import EmulatorError, InvalidArgumentError
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import save_outcome
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
 

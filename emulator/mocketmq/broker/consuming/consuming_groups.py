@@ -16,6 +16,7 @@ from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
+from mocketmq.store.batch import Batch
 from mocketmq.store.progress_rows import (
     cut_progress,
     delete_progress,
@@ -27,7 +28,6 @@ from mocketmq.store.progress_rows import (
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts_of_group
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 
 class ConsumingGroup:

@@ -10,9 +10,9 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import Database
 from mocketmq.store.messages import messages_at
-from mocketmq.store.writer import Batch
 
 
 class ExpiredReceipts:

@@ -10,9 +10,9 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mocketmq.store.batch import Batch
 from mocketmq.store.progress_rows import save_progress
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 if TYPE_CHECKING:
     from mocketmq.broker.consuming.consuming_groups import ConsumingGroup

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from mocketmq.errors import EmulatorError
 from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Writer
 
 log = logging.getLogger(__name__)
 

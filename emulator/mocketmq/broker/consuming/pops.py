@@ -30,10 +30,10 @@ from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.names import retry_topic
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import Span, fitting_messages_at, fitting_messages_in
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 ALL_QUEUES = -1
 MAX_POPPED = 32

@@ -16,6 +16,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import (
     OpenReceipt,
@@ -31,7 +32,6 @@ from mocketmq.store.receipt_rows import (
     save_visible,
 )
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 
 class Receipts:

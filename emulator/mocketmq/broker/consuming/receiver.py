@@ -34,8 +34,8 @@ from mocketmq.event_loop import log_defect
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import RETRY_PREFIX, retry_topic
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 MAX_MESSAGES = 256
 

@@ -18,7 +18,7 @@ from mocketmq.errors import GroupNotFoundError
 from mocketmq.invisible_time import RENEWED_US
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
-from mocketmq.store.writer import Batch
+from mocketmq.store.batch import Batch
 
 _STEPS_US: Final = tuple(minutes * 60 * US_PER_S for minutes in (1, 3, 5, 10, 30, 60))
 _BEFORE_US: Final = 10 * US_PER_S

@@ -28,10 +28,10 @@ from mocketmq.message.properties import (
     mark_parked,
 )
 from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 FIRST_RETRY_LEVEL = 3
 

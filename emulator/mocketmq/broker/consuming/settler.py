@@ -16,11 +16,12 @@ from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import ReceiptError
 from mocketmq.failpoint import pass_point
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import LiteQueue
 from mocketmq.store.store import Store
 from mocketmq.store.wal_syncs import Waiter
-from mocketmq.store.writer import Batch, Work
+from mocketmq.store.writer import Work
 
 
 class SettledBy(NamedTuple, Generic[Handle]):

@@ -15,9 +15,9 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_S
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
+from mocketmq.store.batch import Batch
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.queue import LiteQueue
-from mocketmq.store.writer import Batch
 
 LEAST_US: Final = 900 * US_PER_S
 """The least time after which a lite topic expires, whatever its parent says (minLiteTTl)."""

@@ -9,8 +9,8 @@ import msgspec
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError, RefusedError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 MAX_RETRIES = 16
 MAX_RETRIES_LIMIT = 1_000

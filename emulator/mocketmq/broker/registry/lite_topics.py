@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from mocketmq.errors import LiteTopicQuotaError
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import LiteQueue, Queue
-from mocketmq.store.writer import Batch
 
 MAX_LITE_TOPICS: Final = 20_000
 """Maximum number of lite topics of all parents together (maxLmqConsumeQueueNum, 5.5.0)."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.broker.registry.topic import PERM_WRITE
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
 """Namespace of order configurations, which have the number of queues by broker for each ordered topic."""

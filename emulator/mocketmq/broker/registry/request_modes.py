@@ -11,8 +11,8 @@ from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import InvalidArgumentError, NoPermissionError
 from mocketmq.message.names import RETRY_PREFIX
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 PULL, POP = "PULL", "POP"
 MODES: Final = (PULL, POP)

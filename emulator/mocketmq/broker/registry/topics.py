@@ -38,9 +38,9 @@ from mocketmq.message.names import (
     check_topic_name,
     is_system_topic,
 )
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import LiteQueue, Queue, load_queues
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 _SAVE_TOPIC = (
     "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"

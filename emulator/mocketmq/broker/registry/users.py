@@ -14,8 +14,8 @@ from mocketmq.access.accounts import Account
 from mocketmq.access.policies import NONE, Policies, Resource, parse_policies
 from mocketmq.access.users import ENABLE, MAX_NAME, NORMAL, UserAccount, UserAccounts
 from mocketmq.errors import AuthError, RefusedError
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 MAX_USERS: Final = 1_000
 """Maximum number of users in the store."""

@@ -27,11 +27,12 @@ from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.scheme import DelayScheme
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
+from mocketmq.store.batch import Batch
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import OpenReceipt, delete_receipts, receipts_acked_since
 from mocketmq.store.store import Store
-from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
+from mocketmq.store.writer import MAX_BATCH_BYTES
 
 _PAGE: Final = 16_384
 """Number of pending messages that are read together. Some schemes scan all of theirs for each page."""

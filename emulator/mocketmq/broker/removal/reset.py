@@ -25,12 +25,12 @@ from mocketmq.message.names import (
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
+from mocketmq.store.batch import Batch
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET, begin_again, note_reset
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts, delete_receipts_of_queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "receipts", "progress", "message_keys", "fault_hits")
 EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"

@@ -13,13 +13,13 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
 from mocketmq.schedule.scheme_set import SchemeSet
+from mocketmq.store.batch import Batch
 from mocketmq.store.chore import Chore
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 STEP = 1_000
 """Maximum number of messages removed per transaction."""

@@ -15,8 +15,8 @@ from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import RefusedError, SeedError
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch
 
 _NOTE: Final = "INSERT OR REPLACE INTO counters VALUES ('declared_seeds', 1)"
 

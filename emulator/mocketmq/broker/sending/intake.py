@@ -19,8 +19,8 @@ from mocketmq.message.properties import DELAY, LITE_TOPIC, SHARDING_KEY, TIMER_O
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import LiteQueue, Queue
-from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import Timer
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 MAX_BATCH = 1_000
 ACCEPTED_AT_ONCE = 256

@@ -12,9 +12,9 @@ from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import KeptRecord
 from mocketmq.schedule.timer import Timer
+from mocketmq.store.batch import Batch
 from mocketmq.store.snapshot_rows import empty_snapshot, save_rows
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 _KEEP: Final = "INSERT OR IGNORE INTO snapshot.kept_records VALUES (?, ?, ?, ?, ?)"
 

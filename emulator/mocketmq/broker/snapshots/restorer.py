@@ -48,11 +48,11 @@ from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import KeptRecord, TimedScheme
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
+from mocketmq.store.batch import Batch
 from mocketmq.store.counters import read_past
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.snapshot_rows import restore_rows, shares_most
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 _OWN_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, CLUSTER, BROKER)
 

@@ -35,9 +35,9 @@ from mocketmq.message.properties import (
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 ANSWER_S: Final = 3.0
 """Maximum real time for which a clock move waits for a producer's answer."""

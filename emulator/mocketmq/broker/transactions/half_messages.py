@@ -54,11 +54,11 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
+from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT, fitting_messages_at, messages_at
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import open_with_key, open_with_property
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
 

@@ -27,8 +27,8 @@ from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.names import HALF_GROUP, half_topic
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
+from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 LIFETIME_US = 24 * 3600 * US_PER_S
 """Time after which an open half message is rolled back."""
