@@ -2,14 +2,17 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from mocketmq.broker.registry.groups import GroupConfig
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import BrokerDownError
 from mocketmq.message.broker_share import broker_names
+from mocketmq.message.message import Message
 from tests.doors.remoting.gates import until
-from tests.support.brokers import TOPIC
+from tests.support.brokers import GROUP, TOPIC
 from tests.support.grpc import COMMIT, FIFO, TRANSACTION, running_grpc
 
 A, B = "broker-a", "broker-b"
@@ -113,6 +116,31 @@ async def test_a_receive_that_waits_fails_when_its_broker_crashes(brokers: int) 
         assert (status.code, f"{name} is crashed" in status.message) == (FAILED, True)
         status, _ = await client.try_receive("billing", TOPIC, message_queue=queue_of(name))
         assert status.code == FAILED
+
+
+async def test_a_group_in_order_goes_on_at_a_promoted_slave_with_what_is_in_flight() -> None:
+    async with running_grpc(brokers=2, slaves=1, topic_queues=1) as (emulator, client):
+        broker = emulator.broker
+        await broker.registry.groups.put(GROUP, 16, 1, GroupConfig(consume_message_orderly=True))
+        for body in ("first", "second", "third"):
+            await broker.sender.send(Message(TOPIC, body.encode(), {}, queue_id=1))
+
+        async def receive() -> list[Any]:
+            return await client.receive(GROUP, batch_size=1, message_queue=queue_of(B))
+
+        [first] = await receive()
+        await broker.broker_lives.crash(B)
+        assert (await client.ack(first, group=GROUP)).status.code == FAILED
+        await broker.broker_lives.promote(B)
+        assert await receive() == []
+        assert (await client.ack(first, group=GROUP)).status.code == OK
+        [second] = await receive()
+        assert second.body == b"second"
+        await broker.broker_lives.start(B)
+        await broker.broker_lives.promote(B)
+        await broker.mover.advance(30 * US_PER_S)
+        again = await receive()
+        assert [(one.body, one.system_properties.delivery_attempt) for one in again] == [(b"second", 2)]
 
 
 async def test_messages_of_a_broker_that_is_down_cannot_be_settled() -> None:
