@@ -10,7 +10,7 @@ from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Message
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay import entry_table, read_ahead
-from mocketmq_compat.delay.slots import slot_store
+from mocketmq_compat.delay.slots import item_places
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, scheme_of, send_in
 
@@ -110,7 +110,7 @@ async def test_a_full_second_is_delivered_in_order_over_restarts(
     scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entry_table, "BLOCK", 4)
-    monkeypatch.setattr(slot_store, "_FULL", 8)
+    monkeypatch.setattr(item_places, "FULL", 8)
     monkeypatch.setattr(read_ahead, "SIZE", 8)
     async with running_broker(tmp_path, timed_scheme=scheme, delay_sync="never") as broker:
         for number in range(200):

@@ -25,7 +25,7 @@ def store_in(root: Path) -> tuple[SlotStore, list[Entry]]:
     """Return a store that does not remember the places of records, and its entries in order."""
     store = SlotStore(root)
     entries = put(store, *(DUE_MS // 100 * 100 + due for due in DUES))
-    store._locations.clear()
+    store._days.places.clear()
     return store, sorted(entries)
 
 
@@ -156,7 +156,7 @@ def test_older_index_copy_repeats_and_loses_no_message(tmp_path: Path) -> None:
     older = path.read_bytes()
     store.forget(entries[:3])
     overwrite(path, 0, older)
-    store._locations.clear()
+    store._days.places.clear()
     store.forget(waiting(store)[:2])  # the scheme knows that they are settled, and refuses them
     assert (waiting(store), store.count, dict(store.damaged)) == (entries[3:], len(entries) - 3, {"index": 1})
     store.close()

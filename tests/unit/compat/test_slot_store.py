@@ -15,7 +15,7 @@ import pytest
 from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.slots import data_file, index_file, slot_store
+from mocketmq_compat.delay.slots import data_file, index_file, item_places
 from mocketmq_compat.delay.slots.data_file import DAY_MS
 from mocketmq_compat.delay.slots.hour_index import HourIndex
 from mocketmq_compat.delay.slots.index_file import HOUR_MS, ITEMS_AT, SLOT_MS, Item
@@ -287,8 +287,8 @@ def test_kill_at_any_point_leaves_consistent_files(tmp_path: Path, point: str, l
 @pytest.fixture
 def full_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SlotStore, list[Entry]]:
     """A store with a full slot of 60 records, which are returned in order."""
-    monkeypatch.setattr(slot_store, "_FULL", 8)
-    monkeypatch.setattr(slot_store, "_LOCATIONS", 4)
+    monkeypatch.setattr(item_places, "FULL", 8)
+    monkeypatch.setattr(item_places, "RECENT", 4)
     store = SlotStore(tmp_path)
     return store, sorted(put(store, *(SLOT_START_MS + 7 * number % 100 for number in range(60))))
 
