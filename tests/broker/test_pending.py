@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.inspection.history import InterventionRecord
-from mocketmq.broker.life import ReceiptRecord
+from mocketmq.broker.message_records import ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, NotPendingError
 from mocketmq.message.message_id import offset_message_id
 from tests.support.brokers import (

@@ -57,7 +57,7 @@ ROOMS = {
     "consuming": {"mocketmq.broker.consuming"},
     "seeding": {"mocketmq.broker.seeding"},
     "lite": {"mocketmq.broker.lite"},
-    "life": {"mocketmq.broker.life"},
+    "life": {"mocketmq.broker.life", "mocketmq.broker.message_records"},
     "inspection": {"mocketmq.broker.inspection"},
     "verification": {"mocketmq.broker.verification"},
     "watching": {"mocketmq.broker.watching"},

@@ -1,27 +1,26 @@
-"""The life of a message: turns the rows of the store into the message's events, in order and in words.
+"""The life of a message: turns its records into the message's events, in order and in words.
 
-A message has one or more records in the store, each of a ``RecordKind``. A delayed message is ``parked``,
-then ``delivered``. A message that a group gave back is ``retried``, delivered again, and finally ``dead``.
-While a message with an absolute due time is pending, the store has no record of it; its delivery has the time
-at which it was parked. Takes and acknowledgements come from receipts, or for consumers by offset from the
-trail. docs/messages.md lists the words for records, events and states.
+A message has one or more records in the store (``message_records.py``), each of a ``RecordKind``. A delayed
+message is ``parked``, then ``delivered``. A message that a group gave back is ``retried``, delivered again,
+and finally ``dead``. While a message with an absolute due time is pending, the store has no record of it; its
+delivery has the time at which it was parked. Takes and acknowledgements come from receipts, or for consumers
+by offset from the trail. docs/messages.md lists the words for records, events and states.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-
 from mocketmq.broker.consuming.ledger_notes import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.broker.message_records import BODY_HEAD_BYTES, FaultRecord, ReceiptRecord, RecordRow
 from mocketmq.broker.registry.brokers import ClusterBrokers
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.duration import format_duration
 from mocketmq.instant import format_time
 from mocketmq.message.body import preview
-from mocketmq.message.message import RecordKind, StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_types import priority_of
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_topic
 from mocketmq.message.properties import KEYS, PRIORITY, TAGS, decode_properties
@@ -40,23 +39,6 @@ MessageState = Literal[
 ]
 Consumption = Literal["never taken", "in flight", "to be redelivered", "to be retried", "acknowledged"]
 
-BODY_HEAD_BYTES: Final = 120
-"""Number of bytes of the body that are read for each record."""
-
-RECORDS: Final = f"""
-SELECT m.log_offset, m.kind, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
- m.real_queue_key, coalesce(d.parked_offset, m.parked_offset), m.door, m.sys_flag,
- substr(m.body, 1, {BODY_HEAD_BYTES}), length(m.body), m.reconsume_times,
- coalesce(d.scheme, h.scheme), d.level, coalesce(d.stored_us, h.stored_us), d.due_us, d.forced, d.fault,
- i.kind, i.at_us, CASE m.kind WHEN 'held' THEN h.parked_offset WHEN 'cancelled' THEN (
-  SELECT number FROM timed_messages t
-  WHERE t.due_ms = m.due_us / 1000 AND t.outcome <> 'delivered' AND t.log_offset = m.log_offset) END
-FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset
-LEFT JOIN interventions i ON i.parked_offset = m.log_offset
-LEFT JOIN held_deliveries h ON h.record_offset = m.log_offset AND m.kind = 'held' AND NOT h.is_repeat
-"""
-"""Selects the fields of :class:`RecordRow`; callers append a condition."""
-
 _SHOWN: Final = 80
 """Number of bytes of the body that a label shows."""
 _LAST: Final = 1 << 62
@@ -69,66 +51,6 @@ _OUTCOMES: Final[dict[str, EventKind]] = {
     Outcome.ABANDONED: "abandoned",
 }
 """The outcomes that leave no record of their own."""
-
-
-class RecordRow(NamedTuple):
-    """A record of the store with the head of its body, and with its delivery and intervention, if any.
-
-    ``stored_us`` is the time at which the delay ``scheme`` stored a delivered or held message. ``number`` is
-    the number that a cancelled or held message had outside of the store. ``parked_offset`` may also be such a
-    number.
-    """
-
-    log_offset: int
-    kind: RecordKind
-    queue_key: int
-    queue_offset: int
-    store_us: int
-    unique_key: str
-    properties: str
-    due_us: int | None
-    real_queue_key: int | None
-    parked_offset: int | None
-    door: str | None
-    sys_flag: int
-    head: bytes
-    size: int
-    reconsume_times: int
-    scheme: str | None = None
-    level: int | None = None
-    stored_us: int | None = None
-    delivery_due_us: int | None = None
-    forced: int | None = None
-    fault: str | None = None
-    intervention: str | None = None
-    intervened_us: int | None = None
-    number: int | None = None
-
-
-class ReceiptRecord(msgspec.Struct, frozen=True):
-    """How a group consumed a record of the message. `outcome` is null until it is settled."""
-
-    group: str
-    log_offset: int
-    times: int
-    first_taken_us: int | None
-    last_taken_us: int | None
-    visible_us: int
-    settled_us: int | None
-    outcome: str | None
-
-
-class FaultRecord(msgspec.Struct, frozen=True):
-    """A fault injected into a request for the message, or into its delivery, which has no `door`.
-
-    `fault` is the rule's name, `do` its kind.
-    """
-
-    at_us: int
-    fault: str
-    do: str
-    door: str
-    operation: str
 
 
 class Event(NamedTuple):

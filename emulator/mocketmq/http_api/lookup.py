@@ -11,7 +11,8 @@ from mocketmq.broker.consuming.pull import Pulled, PullStatus
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.filters.filter import Filter, parse_filter, prepare
 from mocketmq.broker.inspection.history import MAX_FOUND_BYTES, DeliveryRecord, InterventionRecord
-from mocketmq.broker.life import Consumption, FaultRecord, MessageState, ReceiptRecord
+from mocketmq.broker.life import Consumption, MessageState
+from mocketmq.broker.message_records import FaultRecord, ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.events import EventOut, event_out

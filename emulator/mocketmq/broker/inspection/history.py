@@ -8,16 +8,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
-from mocketmq.broker.life import (
-    RECORDS,
-    Event,
-    FaultRecord,
-    Lives,
-    MessageState,
-    ReceiptRecord,
-    RecordRow,
-    state_of,
-)
+from mocketmq.broker.life import Event, Lives, MessageState, state_of
+from mocketmq.broker.message_records import RECORDS, FaultRecord, ReceiptRecord, RecordRow
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.broker_share import ALONE, BrokerShare

@@ -7,7 +7,8 @@ their messages, because the store has the times of takes, but not their order.
 from typing import Final
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
-from mocketmq.broker.life import RECORDS, Event, FaultRecord, Lives, ReceiptRecord, RecordRow, move
+from mocketmq.broker.life import Event, Lives, move
+from mocketmq.broker.message_records import RECORDS, FaultRecord, ReceiptRecord, RecordRow
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.store import Store
 

@@ -8,7 +8,7 @@ sent once it is committed. Sending writes nothing extra for this module; the cos
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from mocketmq.broker.life import RECORDS, RecordRow
+from mocketmq.broker.message_records import RECORDS, RecordRow
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.broker.verification.sent_message import Again, Identity, QueuePosition, SentMessage

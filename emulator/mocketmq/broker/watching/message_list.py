@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from mocketmq.broker.life import RECORDS, Consumption, Lives, MessageState, RecordRow
+from mocketmq.broker.life import Consumption, Lives, MessageState
+from mocketmq.broker.message_records import RECORDS, RecordRow
 from mocketmq.broker.watching.message_states import NEWEST_KINDS, MessageStates, StateOfMessage
 from mocketmq.broker.watching.stored_records import (
     FIRST_NUMBER,

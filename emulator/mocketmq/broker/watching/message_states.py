@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.receipt import Outcome
-from mocketmq.broker.life import Consumption, Lives, MessageState, RecordRow, state_of
+from mocketmq.broker.life import Consumption, Lives, MessageState, state_of
+from mocketmq.broker.message_records import RecordRow
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.verification.group_status import (

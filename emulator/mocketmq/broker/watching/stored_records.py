@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-from mocketmq.broker.life import RECORDS, Lives, RecordRow
+from mocketmq.broker.life import Lives
+from mocketmq.broker.message_records import RECORDS, RecordRow
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import LATEST_US, steady_us
 from mocketmq.message.body import preview
