@@ -7,8 +7,8 @@ without a broker. Then add a row to ``SCHEMES``, and the scheme's name to ``sett
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, Final, NamedTuple
 
 from mocketmq.errors import SettingError, StoreUnavailableError
@@ -94,7 +94,9 @@ SCHEMES: Final[Mapping[TimedSchemeName, Scheme]] = {
 
 
 def _code(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = resolve_name(f"{__package__}.{name}")
+    """Import what ``module:name`` says; the module is one of this package."""
+    module, _, attribute = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), attribute)
     return found
 
 
