@@ -16,6 +16,7 @@ network that loses all packets. Cut off from name servers, it serves its clients
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,7 @@ from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import (
     DOWN,
     HEALTHY,
+    BrokerChange,
     BrokerCondition,
     BrokerState,
     ClusterBrokers,
@@ -54,6 +56,10 @@ COPY_OFFSETS_US: Final = 10 * US_PER_S
 
 Upstream, this is up to ten seconds (SlaveSynchronize.java, BrokerController.java, 5.3.3).
 """
+
+
+MAX_CHANGES: Final = 1_000
+"""Number of the newest changes that are remembered."""
 
 
 class BrokerLoss(NamedTuple):
@@ -100,6 +106,7 @@ class BrokerLives:
         self._slave_offsets = slave_offsets
         self._committed_offsets = committed_offsets
         self._lock = asyncio.Lock()
+        self.changes: deque[BrokerChange] = deque(maxlen=MAX_CHANGES)  # since the last reset or restore
 
     async def load(self) -> None:
         """Release messages held for brokers that were down when the process ended. All brokers run now.
@@ -138,7 +145,10 @@ class BrokerLives:
                 await self._outage.update()
                 if loses_us:
                     lost = await self._lose(broker.share, end.at_us, loses_us, 0)
-                    log.info("%s: lost %d messages of the last %s", name, lost, format_duration(loses_us))
+            what = "crashed" if state == "crashed" else "shut down"
+            if loses_us:
+                what += f", lost {_messages(lost)} of the last {format_duration(loses_us)}"
+            self._note(broker, what)
             self._forget_clients(broker)
             return BrokerLoss(broker, lost)
 
@@ -202,7 +212,7 @@ class BrokerLives:
             await self._release([broker.downtime])
             await self._outage.update()
         self._forget_clients(broker)
-        log.info("%s: promoted its slave, lost %d messages", broker.name, lost)
+        self._note(broker, f"promoted its slave, lost {_messages(lost)}")
         return BrokerLoss(broker, lost)
 
     async def _commit(self, offsets: Mapping[tuple[str, Queue], int]) -> None:
@@ -256,7 +266,7 @@ class BrokerLives:
 
     def _set(self, broker: RegisteredBroker, what: str, **changed: Any) -> None:
         self._brokers.set_condition(broker, broker.condition._replace(**changed))
-        log.info("%s: %s", broker.name, what)
+        self._note(broker, what)
 
     async def start(self, name: str) -> RegisteredBroker:
         """Start a broker again on its ports, and deliver the messages that became due while it was down.
@@ -298,7 +308,7 @@ class BrokerLives:
         async with self._timer.intervention(), self._lock:
             broker = self._ended(name)
             await self._wipe(broker.share)
-            log.info("%s: wiped", name)
+            self._note(broker, "wiped")
             return broker
 
     async def start_all(self) -> None:
@@ -319,6 +329,7 @@ class BrokerLives:
                 self._brokers.set_condition(each, HEALTHY)
                 self._forget_locks(each)
                 log.info("%s: running, as a snapshot was restored", each.name)
+        self.changes.clear()
 
     async def start_restored(self) -> None:
         """Open the ports of all brokers, and release what brokers held in a restored snapshot."""
@@ -338,6 +349,8 @@ class BrokerLives:
             await self._commit(handed_back)
             await self._release([each.downtime for each in conditions])
             await self._outage.update()
+        for each in conditions:
+            self._note(each, "started")
 
     @asynccontextmanager
     async def _changed_to(
@@ -354,8 +367,11 @@ class BrokerLives:
                 self._brokers.set_condition(each, before)
             await self._outage.update()
             raise
-        for each in conditions:
-            log.info("%s: %s", each.name, each.state)
+
+    def _note(self, broker: RegisteredBroker, what: str) -> None:
+        log.info("%s: %s", broker.name, what)
+        after_offset = self._writer.next_log_offset - 1
+        self.changes.append(BrokerChange(self._clock.now_us(), after_offset, broker.name, what))
 
     async def _release(self, downtimes: Sequence[str]) -> None:
         def work(batch: Batch) -> None:
@@ -364,3 +380,7 @@ class BrokerLives:
 
         if downtimes:
             await self._writer.commit(work)
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"

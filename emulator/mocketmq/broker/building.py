@@ -335,7 +335,7 @@ def _make_answers(broker: Broker, settings: Settings) -> None:
     broker.leaks = Leaks(
         store.database, registry.clients, groups, polls, broker.lite_subscriptions, broker.expectations
     )
-    broker.events = Events(store, groups, schemes, lives)
+    broker.events = Events(store, groups, schemes, lives, broker.broker_lives.changes)
     broker.stored_records = StoredRecords(store, topics, schemes, lives)
     broker.message_states = MessageStates(store.database, registry, groups, lives)
     broker.message_list = MessageList(
@@ -347,7 +347,12 @@ def _make_answers(broker: Broker, settings: Settings) -> None:
 def _make_removal(broker: Broker, settings: Settings) -> None:
     """Make retention and resets. A reset makes all other parts forget their state in memory."""
     store, registry, schemes, groups = broker.store, broker.registry, broker.schemes, broker.consuming_groups
-    on_reset = [broker.expectations.forget, broker.live.forget, broker.ledger_notes.trail.steps.clear]
+    on_reset = [
+        broker.expectations.forget,
+        broker.live.forget,
+        broker.ledger_notes.trail.steps.clear,
+        broker.broker_lives.changes.clear,
+    ]
     broker.reset = Reset(
         store, registry, groups, broker.polls, broker.timer, schemes, broker.lite_expiry, on_reset
     )

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from mocketmq.broker.consuming.ledger_notes import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.message_records import BODY_HEAD_BYTES, FaultRecord, ReceiptRecord, RecordRow
-from mocketmq.broker.registry.brokers import ClusterBrokers
+from mocketmq.broker.registry.brokers import BrokerChange, ClusterBrokers
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.duration import format_duration
@@ -32,7 +32,7 @@ from mocketmq.store.receipt_rows import Attempt, parse_attempts
 EventKind = Literal[
     "sent", "prepared", "committed", "rolled back", "abandoned", "parked", "due", "delivered", "forced",
     "cancelled", "lost", "taken", "postponed", "expired", "visible", "acknowledged", "passed", "retried",
-    "dead", "fault", "moved",
+    "dead", "fault", "broker", "moved",
 ]  # fmt: skip
 MessageState = Literal[
     "prepared", "rolled back", "abandoned", "stored", "pending", "cancelled", "lost", "delivered", "dead"
@@ -377,6 +377,12 @@ def move(from_us: int, to_us: int) -> Event:
     """The event of a clock move."""
     text = f"clock moved by {format_duration(to_us - from_us)} to {format_time(to_us, from_us)}"
     return Event(from_us, (_LAST, 0), "moved", text, until_us=to_us)
+
+
+def broker_changed(change: BrokerChange) -> Event:
+    """The event of a broker that has ended, started, or changed otherwise."""
+    order = (change.after_offset, _AFTER_ALL)
+    return Event(change.at_us, order, "broker", f"{change.broker} {change.what}")
 
 
 def state_of(newest: RecordRow, outcomes: Iterable[str | None], *, is_pending: bool) -> MessageState:

@@ -61,7 +61,7 @@ class EventsOut(msgspec.Struct, frozen=True):
 
 
 async def events(call: ApiCall, which: EventsIn) -> EventsOut:
-    """Returns outcomes of messages, injected faults and clock moves since the last reset of everything."""
+    """Returns what happened to messages, brokers and the clock, and faults, since the last full reset."""
     found, more = await call.broker.events.newest(which.max)
     return EventsOut([event_out(one) for one in found], more)
 

@@ -231,3 +231,32 @@ async def test_faults_that_struck_are_events_by_their_names(api: Api) -> None:
     assert faults == [("busy", "orders"), ("full", "orders"), ("storm", "orders")]
     await api.ok("POST", "/v1/reset")
     assert await story(api) == []
+
+
+async def test_events_tell_what_happened_to_brokers() -> None:
+    async with running_api(brokers=2, slaves=1, topic_queues=1) as api:
+        at_b = "/v1/brokers/broker-b/"
+        await api.send(body="lost", queue_id=1)
+        await api.ok("POST", at_b + "crash", {"loses": "1s"})
+        await api.send(body="kept", queue_id=0)
+        await api.ok("POST", "/v1/clock/advance", {"by": "5s"})
+        for change in ("start", "promote", "cut-off-from-clients", "reconnect", "read-only"):
+            await api.ok("POST", at_b + change)
+        await api.ok("POST", at_b + "shutdown")
+        await api.ok("POST", at_b + "wipe")
+        assert [line for line in await story(api) if "lost'" not in line] == [
+            "0 broker-b crashed, lost 1 message of the last 1s",
+            "0 sent to orders by http: 'kept'",
+            "0 clock moved by 5s",
+            "5 broker-b started",
+            "5 broker-b promoted its slave, lost 0 messages",
+            "5 broker-b cut off from clients",
+            "5 broker-b reconnected",
+            "5 broker-b read-only",
+            "5 broker-b shut down",
+            "5 broker-b wiped",
+        ]
+        changes = [one for one in (await api.ok("GET", "/v1/events"))["events"] if one["kind"] == "broker"]
+        assert len(changes) == 8
+        await api.ok("POST", "/v1/reset")
+        assert await story(api) == []

@@ -47,6 +47,15 @@ class BrokerCondition(NamedTuple):
 HEALTHY: Final = BrokerCondition()
 
 
+class BrokerChange(NamedTuple):
+    """What has happened to a broker at an instant, after ``after_offset`` was the newest log offset."""
+
+    at_us: int
+    after_offset: int
+    broker: str
+    what: str
+
+
 class RegisteredBroker:
     """A broker and its condition. ``port`` is 0 without remoting.
 

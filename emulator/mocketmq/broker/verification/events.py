@@ -1,14 +1,16 @@
-"""Events since the last reset, for the report of a failed test: messages, faults, clock moves.
+"""Events since the last reset, for the report of a failed test: messages, faults, brokers, clock moves.
 
 Each request reads the newest rows of each kind from the store. Events at the same instant are in the order of
 their messages, because the store has the times of takes, but not their order.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
-from mocketmq.broker.life import Event, Lives, move
+from mocketmq.broker.life import Event, Lives, broker_changed, move
 from mocketmq.broker.message_records import RECORDS, FaultRecord, ReceiptRecord, RecordRow
+from mocketmq.broker.registry.brokers import BrokerChange
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.store import Store
 
@@ -34,8 +36,16 @@ _EXPECTED: Final = ("due", "visible")
 class Events:
     """Collects events."""
 
-    def __init__(self, store: Store, groups: ConsumingGroups, schemes: SchemeSet, lives: Lives) -> None:
+    def __init__(
+        self,
+        store: Store,
+        groups: ConsumingGroups,
+        schemes: SchemeSet,
+        lives: Lives,
+        broker_changes: Sequence[BrokerChange],
+    ) -> None:
         self._database = store.database
+        self._broker_changes = broker_changes
         self._groups = groups
         self._schemes = schemes
         self._lives = lives
@@ -58,6 +68,7 @@ class Events:
             event = self._lives.of_fault(by_key.get(unique_key), FaultRecord(*fault), next_offset)
             found.append(event if event.topic else event._replace(topic=topic, group=group_name))
         found = [_labelled(event) for event in found if event.kind not in _EXPECTED]
+        found += map(broker_changed, self._broker_changes)
         found += [move(*row) for row in await self._database.rows(_MOVES, (limit + 1,))]
         found.sort(key=lambda event: (event.at_us, event.order))
         return found[-limit:], len(found) > limit
