@@ -417,7 +417,7 @@ async def test_events_and_lists_name_lost_messages() -> None:
         await send(broker, "gone")
         await crash(broker)
         events, _ = await broker.events.newest(10)
-        assert [event.kind for event in events] == ["sent", "lost"]
+        assert [event.kind for event in events] == ["sent", "lost", "broker"]
 
 
 async def test_a_crash_of_the_store_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

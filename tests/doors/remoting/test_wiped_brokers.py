@@ -67,6 +67,9 @@ async def test_what_was_taken_before_the_wipe_is_no_event_of_later_messages(pair
         events, _ = await pair.broker.events.newest(10)
     assert sorted(event.text for event in events) == [
         f"acknowledged by {GROUP}: 'old'",
+        "broker-b crashed",
+        "broker-b started",
+        "broker-b wiped",
         f"sent to {TOPIC} by remoting: 'new'",
         f"sent to {TOPIC} by remoting: 'old'",
         f"taken by {GROUP}: 'old'",

@@ -216,7 +216,7 @@ def _bind_broker(host: str, fixed: int, *, is_picked: bool, vip_port: int | None
         broker = _bind(host, fixed, "--broker-port", is_picked=is_picked)
         try:
             own = vip_port or max(_port_of(broker) + VIP_OFFSET, 1)
-            vip = _bind(host, own, "--broker-port", is_picked=not fixed)
+            vip = _bind(host, own, "--broker-port", is_picked=is_picked or not fixed)
             return BrokerSockets(broker, vip)
         except ListenError as error:
             if is_picked:
