@@ -103,7 +103,7 @@ class BrokerDeclaration:
     port: int | None = _setting("", rules.OWN_PORT, "port for RocketMQ clients")
     vip_port: int | None = _setting("", rules.OWN_PORT, "port of the VIP channel; by default, two below port")
     slave_port: int | None = _setting(
-        "", rules.OWN_PORT, "port of the broker's slave, with slaves; by default, five above port"
+        "", rules.OWN_PORT, "port of the broker's slave, with slaves; by default, four above port"
     )
     grpc_port: int | None = _setting(
         "", rules.OWN_PORT, "port of the broker's endpoint for gRPC, with proxy_mode local"

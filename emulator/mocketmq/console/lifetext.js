@@ -11,6 +11,7 @@ const keyOf = (event) => {
 };
 
 export const eventText = (event) => t(keyOf(event), {
+  text: event.text,
   topic: event.topic,
   group: event.group,
   fault: event.fault,

@@ -20,14 +20,17 @@ log = logging.getLogger(__name__)
 
 VIP_OFFSET: Final = -2
 """Difference between the port of the VIP channel and the broker's port, as upstream."""
-SLAVE_OFFSET: Final = 5
-"""Difference between the port of a slave and its broker's port."""
+SLAVE_OFFSET: Final = 4
+"""Difference between the port of a slave and its broker's port.
+
+It is even, because Linux picks odd ports for listening, and even ones for connections to others.
+"""
 BETWEEN_BROKERS: Final = 10
 """Difference between the ports of one broker and of the next."""
 BETWEEN_NAME_SERVERS: Final = 10
 """Likewise; the port above the first is that of HTTP by default."""
 _HIGHEST: Final = 65_535
-_TRIES: Final = 16
+_TRIES: Final = 64
 _REUSES: Final = os.name == "posix" and sys.platform != "cygwin"
 
 T = TypeVar("T")
