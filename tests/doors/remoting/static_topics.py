@@ -9,7 +9,7 @@ from typing import Any
 
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
-from tests.doors.remoting.broker_pairs import COMMIT, PULL, A, B, Pair
+from tests.doors.remoting.broker_pairs import COMMIT, PULL, A, B, Pair, send
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import RemotingClient
 
@@ -115,6 +115,16 @@ async def move(pair: Pair) -> None:
     moving = Move(pair)
     await moving.begin()
     await moving.decide()
+
+
+async def move_between(pair: Pair, before: str, after: str) -> None:
+    """Create a logical queue at broker-a, and move it to broker-b between sends of these bodies."""
+    await create(pair, AT_A)
+    for body in before:
+        await send(pair.a, body)
+    await move(pair)
+    for body in after:
+        await send(pair.b, body)
 
 
 def of_queue(number: int = 0, **more: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from tests.doors.remoting.static_topics import (
     create,
     detail,
     move,
+    move_between,
     offset_of,
     pull,
     pull_all,
@@ -110,11 +111,7 @@ async def test_delayed_messages_reach_their_logical_queue_once(pair: Pair) -> No
 
 
 async def test_older_messages_come_from_the_promoted_slave_of_their_broker(pair: Pair) -> None:
-    await create(pair, AT_A)
-    for body in "ab":
-        await send(pair.a, body)
-    await move(pair)
-    await send(pair.b, "c")
+    await move_between(pair, "ab", "c")
     await pair.broker.broker_lives.crash(A)
     assert (await pull(pair.b, 0)).code == SYSTEM_ERROR
     await pair.broker.broker_lives.promote(A)
@@ -127,12 +124,7 @@ async def test_older_messages_come_from_the_promoted_slave_of_their_broker(pair:
 
 
 async def test_a_group_goes_back_by_what_its_offsets_lack_at_the_new_leader(pair: Pair) -> None:
-    await create(pair, AT_A)
-    for body in "ab":
-        await send(pair.a, body)
-    await move(pair)
-    for body in "cd":
-        await send(pair.b, body)
+    await move_between(pair, "ab", "cd")
     await commit(pair.b, BLOCK + 1)
     await pair.advance(20)
     await commit(pair.b, BLOCK + 2)

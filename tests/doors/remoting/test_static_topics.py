@@ -43,6 +43,7 @@ from tests.doors.remoting.static_topics import (
     detail,
     header,
     move,
+    move_between,
     of_queue,
     offset_of,
     pull,
@@ -277,11 +278,7 @@ async def test_offsets_are_found_in_all_queues_of_a_logical_queue(pair: Pair) ->
 
 
 async def test_commits_go_to_the_queue_that_has_the_offset(pair: Pair) -> None:
-    await create(pair, AT_A)
-    for body in "ab":
-        await send(pair.a, body)
-    await move(pair)
-    await send(pair.b, "c")
+    await move_between(pair, "ab", "c")
     first, second = pair.broker.registry.topics.get(TOPIC).queues[:2]
     assert (await pair.b.call(QUERY, of_queue())).code == 22  # the client decides, as it may begin anywhere
     await commit(pair.b, 1)
@@ -293,12 +290,7 @@ async def test_commits_go_to_the_queue_that_has_the_offset(pair: Pair) -> None:
 
 
 async def test_a_pull_commits_in_the_queue_that_it_reads(pair: Pair) -> None:
-    await create(pair, AT_A)
-    for body in "ab":
-        await send(pair.a, body)
-    await move(pair)
-    for body in "cd":
-        await send(pair.b, body)
+    await move_between(pair, "ab", "cd")
     await pull(pair.b, BLOCK + 1, flags=COMMITS, commit=BLOCK + 1)
     assert await offset_of(pair.b, QUERY) == BLOCK + 1
     await pull(pair.b, BLOCK + 1, flags=COMMITS, commit=1)  # of the older queue: by a request of its own
