@@ -6,6 +6,7 @@
 ``BENCH_SECONDS``       of a round
 ``BENCH_ROUNDS``        by turns
 ``BENCH_LONG_SECONDS``  of a run in which nothing may grow
+``BENCH_ROCKETMQS``     versions of RocketMQ to measure beside
 """
 
 import os
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.bench.floors import server
+from tests.upstream.jars import V4, V5_5
 
 DISK: Final = "disk"
 MEMORY: Final = "memory"
@@ -26,6 +28,7 @@ RATES: Final = [int(rate) for rate in os.environ.get("BENCH_RATES", "200 500").s
 SECONDS: Final = float(os.environ.get("BENCH_SECONDS", "60"))
 ROUNDS: Final = int(os.environ.get("BENCH_ROUNDS", "5"))
 LONG_SECONDS: Final = float(os.environ.get("BENCH_LONG_SECONDS", "300"))
+ROCKETMQS: Final = os.environ.get("BENCH_ROCKETMQS", f"{V4} {V5_5}").split()
 
 _FOLDERS: Final = {MEMORY: "/dev/shm"}  # noqa: S108 - it is the parent of a temporary directory
 
