@@ -15,12 +15,10 @@ DEPENDENCIES = [
     line for line in PYPROJECT["project"]["dependencies"] if not line.startswith("mocketmq-client")
 ]
 """Dependencies from other projects; `mocketmq-client` is built from the same checkout."""
-RUNTIME = [*DEPENDENCIES, *PYPROJECT["dependency-groups"]["build"]]
+GROUPS: dict[str, list[Any]] = PYPROJECT["dependency-groups"]
+RUNTIME = [*DEPENDENCIES, *GROUPS["build"]]
 DEVELOPMENT = [
-    line
-    for group in ("source", "test", "dev")
-    for line in PYPROJECT["dependency-groups"][group]
-    if isinstance(line, str)
+    line for group in ("compile", "source", "test", "dev") for line in GROUPS[group] if isinstance(line, str)
 ]
 REPORT = PYPROJECT["project"]["optional-dependencies"]["report"]
 MCP = PYPROJECT["project"]["optional-dependencies"]["mcp"]
@@ -39,7 +37,7 @@ def pins(lock: str) -> dict[str, str]:
     [
         ("requirements.lock", RUNTIME),
         ("requirements-report.lock", RUNTIME + REPORT),
-        ("requirements-bundle.lock", RUNTIME + EXTRAS + PYPROJECT["dependency-groups"]["bundle"]),
+        ("requirements-bundle.lock", RUNTIME + EXTRAS + GROUPS["bundle"] + GROUPS["compile"]),
         ("requirements-dev.lock", RUNTIME + REPORT + EXTRAS + MCP + DEVELOPMENT),
     ],
 )
@@ -47,6 +45,14 @@ def test_locks_satisfy_pyproject(lock: str, wanted: list[str]) -> None:
     pinned = pins(lock)
     for requirement in map(Requirement, wanted):
         assert pinned[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+
+
+def test_compiling_is_asked_for_and_needs_what_the_group_says() -> None:
+    wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    hook = wheel["hooks"]["custom"]
+    assert hook["enable-by-default"] is False, "an installation from sources needs no compiler"
+    assert (ROOT / hook["path"]).exists()
+    assert hook["dependencies"] == GROUPS["compile"]
 
 
 def test_development_lock_has_the_shipped_versions() -> None:

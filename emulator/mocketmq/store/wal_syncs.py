@@ -46,7 +46,7 @@ class WalSyncs:
         self._promises: list[Promise] = []  # for the next sync
         self._syncing: Sequence[Promise] = ()
         self._task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, "wal-sync")
+        self._executor = ThreadPoolExecutor(1, "wal-sync")
         self._failure: str | None = None
 
     @property
@@ -86,7 +86,7 @@ class WalSyncs:
             self._syncing, self._promises = self._promises, []
             commits = self._commits
             try:
-                await asyncio.get_running_loop().run_in_executor(self._thread, _pass_and_sync, sync)
+                await asyncio.get_running_loop().run_in_executor(self._executor, _pass_and_sync, sync)
             except Exception as error:  # noqa: BLE001 - after any error, durability is unknown
                 if not isinstance(error, StoreFailedError):
                     reason = error.strerror if isinstance(error, OSError) else repr(error)
@@ -121,7 +121,7 @@ class WalSyncs:
         """Wait for the last sync. May be called twice."""
         if self._task is not None:
             await self._task
-        self._thread.shutdown()
+        self._executor.shutdown()
 
 
 def _pass_and_sync(sync: Callable[[], None]) -> None:

@@ -125,9 +125,10 @@ class Writer:
         self.put(work, done, alone=alone, until=until)
         try:
             return await done
-        except asyncio.CancelledError:
-            await self._finish_waiting()
-            raise
+        except asyncio.CancelledError as error:
+            cancelled = error
+        await self._finish_waiting()  # below the `except`, because compiled modules must not wait in one
+        raise cancelled
 
     def put(self, work: Work, waiter: Waiter, *, alone: bool = False, until: Until = "durable") -> None:
         """Like ``commit``, but do not wait. ``waiter`` gets the result or the error later.

@@ -1,0 +1,79 @@
+"""A build hook of hatchling: compiles the modules of ``modules.toml`` by mypyc, for this platform and Python.
+
+It is off unless ``HATCH_BUILD_HOOK_ENABLE_CUSTOM=1`` is set, so that ``pip install .`` and editable
+installations need no compiler. The wheel has the sources as well, which tracebacks quote.
+
+Everything is compiled in ``build/compiled``: a second build compiles only what has changed. In the source
+folders, Python would import the compiled files instead of sources that were edited since. The plugin
+hatch-mypyc compiles there, and knows one source root only.
+"""
+
+import contextlib
+import os
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+LIST = Path(__file__).with_name("modules.toml")
+LIBRARY = "mocketmq"
+"""The name, before ``__mypyc``, of the library with the code of all modules, which are small files."""
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Return the file of each module to compile, relative to ``root``. Raises ValueError for a wrong name."""
+    listed = tomllib.loads(LIST.read_text("utf-8"))
+    found: dict[str, Path] = {}
+    for name in listed["compiled"]:
+        package, _, last = name.rpartition(".")
+        files = root.glob(f"*/{package.replace('.', '/')}/{last}.py")
+        added = {
+            f"{package}.{file.stem}": file.relative_to(root) for file in files if file.stem != "__init__"
+        }
+        if not added:
+            raise ValueError(f"{LIST.name}: there is no module {name}")
+        found |= added
+    if unknown := listed["interpreted"].keys() - found:
+        raise ValueError(f"{LIST.name}: `compiled` does not include {', '.join(unknown)} of `interpreted`")
+    return {name: found[name] for name in sorted(found.keys() - listed["interpreted"])}
+
+
+def compile_modules(root: Path) -> Iterator[tuple[Path, str]]:
+    """Compile the modules. Yields each file that was made, with its path in the wheel."""
+    # Reading the list needs neither.
+    from mypyc.build import mypycify  # noqa: PLC0415
+    from setuptools import Distribution  # noqa: PLC0415
+    from setuptools.command.build_ext import build_ext  # noqa: PLC0415
+
+    work = root / "build" / "compiled" / str(sys.implementation.cache_tag)
+    with contextlib.chdir(root):  # to which the settings of mypy refer
+        extensions = mypycify(
+            ["--config-file", "pyproject.toml", *map(str, modules(root).values())],
+            debug_level="0",
+            multi_file=True,
+            target_dir=str(work / "c"),
+            group_name=LIBRARY,
+        )
+        command = build_ext(Distribution({"name": "mocketmq", "ext_modules": extensions}))
+        command.build_lib = str(work / "lib")
+        command.build_temp = str(work / "objects")
+        command.parallel = os.cpu_count()
+        command.ensure_finalized()
+        command.run()
+    for extension in extensions:
+        yield Path(command.get_ext_fullpath(extension.name)), command.get_ext_filename(extension.name)
+
+
+class CompiledModules(BuildHookInterface):
+    """Adds the compiled modules to a wheel, and names its platform."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile before hatchling collects the files."""
+        if version == "editable":
+            raise ValueError("an editable installation runs the sources, so it cannot be compiled")
+        files = {str(file): name for file, name in compile_modules(Path(self.root))}
+        build_data.update(pure_python=False, infer_tag=True)
+        build_data["force_include"].update(files)
