@@ -23,7 +23,7 @@ async def test_info_shows_every_address_and_how_the_broker_runs(shell: Shell) ->
     assert found["version"] == __version__
     for door in found["doors"].values():
         assert door["address"] in shown
-    for text in ("name server ", "gRPC ", "clock ", "manual", "longest wait", "30s"):
+    for text in ("name server ", "gRPC ", "clock ", "manual", "longest wait", "30s", "compiled "):
         assert text in shown
 
 

@@ -20,6 +20,7 @@ ROOMS = {
         "mocketmq",
         "mocketmq.clock",
         "mocketmq.columns",
+        "mocketmq.compiled",
         "mocketmq.delay_limits",
         "mocketmq.door_tap",
         "mocketmq.duration",

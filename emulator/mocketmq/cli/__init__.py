@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from mocketmq import __version__
 from mocketmq.cli.exit_codes import Exit, Failure, exit_of
 from mocketmq.cli.lean_import import lean_import
+from mocketmq.compiled import is_compiled
 from mocketmq.errors import EmulatorError
 from mocketmq.suggestion import suggestion_for
 
@@ -152,7 +153,7 @@ def _behind_command(args: list[str]) -> list[str]:
 
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message="mocketmq %(version)s")
+@click.version_option(__version__, message=f"mocketmq %(version)s, {'' if is_compiled() else 'not '}compiled")
 def commands() -> None:
     """RocketMQ for test environments: exact delays, and a clock that tests can move.
 

@@ -40,6 +40,7 @@ def info(broker: BlockingClient, output: Output) -> None:
         doors.append((name, " ".join(port["address"] for port in ports.values())))
     settings = [
         ("version", found["version"]),
+        ("compiled", "yes" if found["compiled"] else "no"),
         ("up for", format_duration(found["uptime_ms"] // 1_000 * 1_000 * US_PER_MS)),
         ("clock", found["clock"]),
         ("profile", found["profile"]),

@@ -53,9 +53,13 @@ class OpenPorts(_OptionalPorts, _SeveralBrokers):
 
 
 class Info(TypedDict):
-    """The broker's settings and limits, and its open ``doors``. ``run`` counts its starts on this store."""
+    """The broker's settings and limits, and its open ``doors``. ``run`` counts its starts on this store.
+
+    ``compiled`` says whether the installation has modules compiled by mypyc, or runs as Python.
+    """
 
     version: str
+    compiled: bool
     profile: str
     clock: str
     levels: str

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from mocketmq import __version__
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
+from mocketmq.compiled import is_compiled
 from mocketmq.errors import ClockError, InvalidArgumentError, StoppingError, TopicNotFoundError
 from mocketmq.http_api import web
 from mocketmq.http_api.answers import load_of
@@ -21,9 +22,13 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Info(msgspec.Struct, frozen=True):
-    """The broker's settings and limits, and its open `doors`. `run` counts its starts on this store."""
+    """The broker's settings and limits, and its open `doors`. `run` counts its starts on this store.
+
+    `compiled` says whether the installation has modules compiled by mypyc, or runs as Python.
+    """
 
     version: str
+    compiled: bool
     profile: str
     clock: str
     levels: str
@@ -85,6 +90,7 @@ async def info(call: ApiCall, _: NoInput) -> Info:
     settings = call.api.settings
     return Info(
         __version__,
+        is_compiled(),
         call.broker.levels.profile.name,
         call.broker.clock.mode,
         call.broker.levels.table.text,

@@ -13,6 +13,7 @@ from mocketmq import __version__
 from mocketmq.client.info import Info as TypedInfo
 from mocketmq.client.info import OpenPort as TypedOpenPort
 from mocketmq.client.info import OpenPorts as TypedOpenPorts
+from mocketmq.compiled import is_compiled
 from mocketmq.errors import ListenError, StoreUnavailableError
 from mocketmq.hosts import with_port
 from mocketmq.http_api.operations import Info
@@ -48,6 +49,7 @@ async def test_the_info_of_the_broker(api: Api) -> None:
     assert info["uptime_ms"] >= 0
     assert {name: info[name] for name in info if name not in ("data", "uptime_ms", "doors")} == {
         "version": __version__,
+        "compiled": is_compiled(),
         "profile": "exact",
         "clock": "manual",
         "levels": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",

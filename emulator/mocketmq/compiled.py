@@ -1,0 +1,8 @@
+"""Whether this installation has compiled modules, as bundles and most wheels of a release do."""
+
+from importlib.machinery import PathFinder
+
+
+def is_compiled() -> bool:
+    """Whether mypyc has compiled modules of this installation, whose code is in one library."""
+    return PathFinder.find_spec("mocketmq__mypyc") is not None
