@@ -208,7 +208,7 @@ class HttpServer:
             log.exception("%s %s: a defect in mocketmq", request.method, request.rel_url.raw_path)
             raise
         finally:
-            load.settle(0)
+            load.end()
             if connection is not None:
                 connection.answered()
         self._api.requests[request.method, template, response.status] += 1
