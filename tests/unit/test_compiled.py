@@ -3,7 +3,8 @@
 mypyc 2.4 keeps the exception that is being handled per thread, where Python keeps one per coroutine. So of
 two compiled coroutines that waited in `except`, one raised the other's exception, and the other never ended.
 
-It also reduces the types of fields to their classes: `int | None` becomes `type`, and a limit is lost.
+It also reduces the types of fields to their classes: `int | None` becomes `type`, and a limit is lost. And it
+drops the keywords of a class, so that a struct with `rename` or `dict=True` becomes another one.
 """
 
 import ast
@@ -127,6 +128,16 @@ def test_no_compiled_module_has_classes_whose_types_are_read() -> None:
         if types - PLAIN_TYPES and (node.name in decoded or node.name.endswith("Header"))
     ]
     assert not found, "declare it in a module that stays Python"
+
+
+def test_no_compiled_class_has_keywords() -> None:
+    found = [
+        f"{file}:{node.lineno}: {node.name}"
+        for file in compiled_modules().values()
+        for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and node.keywords
+    ]
+    assert not found, "do without them, or declare it in a module that stays Python"
 
 
 @pytest.mark.parametrize(

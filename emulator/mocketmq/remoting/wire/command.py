@@ -15,7 +15,7 @@ ROCKETMQ: Final = 1
 """The two forms of a header."""
 
 
-class Command(msgspec.Struct, kw_only=True):
+class Command(msgspec.Struct):
     """``opaque`` identifies a response's request. It is unique on one connection, in one direction.
 
     ``version`` is the sender's version of RocketMQ: as a client, mocketmq is a 4.9.8.
