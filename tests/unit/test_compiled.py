@@ -4,7 +4,8 @@ mypyc 2.4 keeps the exception that is being handled per thread, where Python kee
 two compiled coroutines that waited in `except`, one raised the other's exception, and the other never ended.
 
 It also reduces the types of fields to their classes: `int | None` becomes `type`, and a limit is lost. And it
-drops the keywords of a class, so that a struct with `rename` or `dict=True` becomes another one.
+drops the keywords of a class, so that a struct with `rename` or `dict=True` becomes another one. A
+`cached_property` is computed each time.
 """
 
 import ast
@@ -138,6 +139,13 @@ def test_no_compiled_class_has_keywords() -> None:
         if isinstance(node, ast.ClassDef) and node.keywords
     ]
     assert not found, "do without them, or declare it in a module that stays Python"
+
+
+def test_no_compiled_module_has_cached_properties() -> None:
+    found = [
+        file for file in compiled_modules().values() if "cached_property" in (ROOT / file).read_text("utf-8")
+    ]
+    assert not found, "compute it in the constructor, or declare the class in a module that stays Python"
 
 
 @pytest.mark.parametrize(
