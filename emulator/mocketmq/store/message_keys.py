@@ -31,12 +31,11 @@ _INDEXED_TO = (
     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
 )
 _LOOK_UP = (
-    "SELECT log_offset FROM message_keys WHERE key_hash = ? AND log_offset > ? ORDER BY log_offset LIMIT ?"
+    "SELECT k.log_offset, m.queue_key, m.store_us"
+    " FROM message_keys k JOIN messages m ON m.log_offset = k.log_offset"
+    " WHERE k.key_hash = ? AND k.log_offset {} ? ORDER BY k.log_offset {} LIMIT ?"
 )
-_LOOK_UP_NEWEST = (
-    "SELECT log_offset FROM message_keys WHERE key_hash = ? AND log_offset < ?"
-    " ORDER BY log_offset DESC LIMIT ?"
-)
+_OLDEST, _NEWEST = _LOOK_UP.format(">", "ASC"), _LOOK_UP.format("<", "DESC")
 _RECORDS_OF = (
     "SELECT m.log_offset, length(m.body) FROM message_keys k JOIN messages m ON m.log_offset = k.log_offset"
     " WHERE k.key_hash = ? AND m.unique_key = ? ORDER BY k.log_offset DESC LIMIT ?"
@@ -125,29 +124,31 @@ class MessageKeys(Chore):
         The bodies have up to ``max_bytes`` in total, unless the first alone is larger.
         """
 
-        def bears(record: StoredMessage) -> bool:
-            is_here = queue_keys is None or record.queue_key in queue_keys
-            return is_here and key in _keys_in(record.properties)
+        def is_here(queue_key: int, _: int) -> bool:
+            return queue_keys is None or queue_key in queue_keys
 
-        return await self._find(key, bears, limit, max_bytes)
+        def bears(record: StoredMessage) -> bool:
+            return key in _keys_in(record.properties)
+
+        return await self._find(key, is_here, bears, limit, max_bytes)
 
     async def newest(
         self,
         key: str,
         limit: int,
-        is_wanted: Callable[[StoredMessage], bool],
+        is_wanted: Callable[[int, int], bool],
         max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
         """The newest messages with this unique key, or with the key among their ``KEYS``, oldest first.
 
-        The bodies have up to ``max_bytes`` in total, unless the newest alone is larger.
+        ``is_wanted`` gets the queue key and the store time of each. The bodies have up to ``max_bytes`` in
+        total, unless the newest alone is larger.
         """
 
         def bears(record: StoredMessage) -> bool:
-            is_its_key = key == record.unique_key or key in _keys_in(record.properties)
-            return is_its_key and is_wanted(record)
+            return key == record.unique_key or key in _keys_in(record.properties)
 
-        found = await self._find(key, bears, limit, max_bytes, newest_first=True)
+        found = await self._find(key, is_wanted, bears, limit, max_bytes, newest_first=True)
         return found[::-1]
 
     async def catch_up(self) -> None:
@@ -159,19 +160,21 @@ class MessageKeys(Chore):
     async def _find(
         self,
         key: str,
+        is_wanted: Callable[[int, int], bool],
         bears: Callable[[StoredMessage], bool],
         limit: int,
         max_bytes: int = NO_LIMIT,
         *,
         newest_first: bool = False,
     ) -> list[StoredMessage]:
+        """Find the wanted messages that bear the key, not only its hash. Others are not read whole."""
         await self.catch_up()
-        look_up, place = (_LOOK_UP_NEWEST, self.indexed_to) if newest_first else (_LOOK_UP, -1)
+        look_up, place = (_NEWEST, self.indexed_to) if newest_first else (_OLDEST, -1)
         found: list[StoredMessage] = []
         room = max_bytes
         while True:
             rows = await self._database.rows(look_up, (index_hash(key), place, self.step))
-            waiting = [row[0] for row in rows]
+            waiting = [log_offset for log_offset, *facts in rows if is_wanted(*facts)]
             while waiting and len(found) < limit:
                 some, count = await fitting_messages_at(
                     self._database, waiting[: limit - len(found)], room, or_first=not found

@@ -1,14 +1,18 @@
 """The key index lags behind the store, but lookups never see the lag."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.message.message import Message
+from mocketmq.clock import LATEST_US
+from mocketmq.message.message import Message, StoredMessage
 from mocketmq.store import message_keys
+from mocketmq.store.database import Database
 from mocketmq.store.message_keys import MessageKeys, index_hash, keys_of
+from mocketmq.store.messages import fitting_messages_at
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send
 from tests.support.patience import PATIENCE_S
 
@@ -38,10 +42,32 @@ async def test_newest_messages_are_found_over_many_steps() -> None:
         broker.message_keys.step = 10
         await broker.sender.send_batch([Message(TOPIC, b"%d" % n, {"KEYS": "all"}) for n in range(105)])
         newest = keys_of_broker(broker).newest
-        assert bodies(await newest("all", 25, lambda _: True)) == [str(n) for n in range(80, 105)]
-        assert bodies(await newest("all", 3, lambda one: one.body < b"2")) == ["102", "103", "104"]
-        assert len(await newest("all", 1_000, lambda _: True)) == 105
-        assert await newest("none", 9, lambda _: True) == []
+        assert bodies(await newest("all", 25, lambda *_: True)) == [str(n) for n in range(80, 105)]
+        assert bodies(await newest("all", 3, lambda *_: True)) == ["102", "103", "104"]
+        assert len(await newest("all", 1_000, lambda *_: True)) == 105
+        assert await newest("none", 9, lambda *_: True) == []
+
+
+async def test_lookup_reads_no_messages_of_other_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    async def counted(
+        database: Database, log_offsets: Sequence[int], max_bytes: int, *, or_first: bool
+    ) -> tuple[dict[int, StoredMessage], int]:
+        read.extend(log_offsets)
+        return await fitting_messages_at(database, log_offsets, max_bytes, or_first=or_first)
+
+    monkeypatch.setattr(message_keys, "fitting_messages_at", counted)
+    async with running_broker() as broker:
+        broker.message_keys.step = 10
+        wanted = (await send(broker, KEYS="all")).stored
+        for _ in range(3):
+            batch = [Message("elsewhere", b"%d" % n, {"KEYS": "all"}) for n in range(40)]
+            await broker.sender.send_batch(batch)
+        assert await broker.histories.by_key("all", TOPIC) == [wanted]
+        assert await broker.histories.query(TOPIC, "all", 1, 0, wanted.store_us) == [wanted]
+        assert await broker.histories.query("elsewhere", "all", 1, wanted.store_us + 1, LATEST_US) == []
+        assert read == [wanted.log_offset] * 2
 
 
 async def test_lookup_from_either_end_reads_up_to_the_limit() -> None:
@@ -50,7 +76,7 @@ async def test_lookup_from_either_end_reads_up_to_the_limit() -> None:
         histories, newest = broker.histories, keys_of_broker(broker).newest
         for room, count in ((3, 1), (4, 1), (11, 2), (12, 3)):
             assert bodies(await histories.by_key("all", max_bytes=room)) == [f"{n:04}" for n in range(count)]
-            last = await newest("all", 9, lambda _: True, room)
+            last = await newest("all", 9, lambda *_: True, room)
             assert bodies(last) == [f"{n:04}" for n in range(9 - count, 9)]
 
 
@@ -61,7 +87,7 @@ async def test_different_keys_with_one_hash_are_distinguished(monkeypatch: pytes
         for n in range(5):
             assert await broker.histories.by_key(f"k{n}", limit=1) == [sent[n]]
             for key in (f"k{n}", sent[n].unique_key):
-                assert await keys_of_broker(broker).newest(key, 9, lambda _: True) == [sent[n]]
+                assert await keys_of_broker(broker).newest(key, 9, lambda *_: True) == [sent[n]]
             assert await broker.histories.records(sent[n].unique_key) == [sent[n]]
 
 

@@ -170,10 +170,11 @@ class Histories:
             if share.has_queue(queue.topic, queue.queue_id)
         }
 
-        def is_wanted(record: StoredMessage) -> bool:
-            return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
+        def is_wanted(queue_key: int, store_us: int) -> bool:
+            return queue_key in queue_keys and from_us <= store_us <= to_us
 
-        waiting = [one for one in await self._schemes.find_by_key(key, max_bytes) if is_wanted(one)]
+        known = await self._schemes.find_by_key(key, max_bytes)
+        waiting = [one for one in known if is_wanted(one.queue_key, one.store_us)]
         stored = await self._keys.newest(key, limit, is_wanted, max_bytes)
         return (stored + waiting)[-limit:]
 
