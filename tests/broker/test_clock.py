@@ -172,6 +172,7 @@ async def test_two_hours_with_many_messages_over_18_levels_take_few_transactions
     assert wrong == []
 
 
+@pytest.mark.interpreted
 async def test_move_stops_at_a_failed_write(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         start_us = broker.clock.now_us()

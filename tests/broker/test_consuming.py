@@ -176,6 +176,7 @@ async def test_receiver_disconnecting_while_waiting_consumes_nothing() -> None:
         assert [one.times for one in await receive(broker)] == [1]
 
 
+@pytest.mark.interpreted
 async def test_receiver_disconnecting_during_the_commit_frees_its_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -200,6 +201,7 @@ async def test_receiver_disconnecting_during_the_commit_frees_its_messages(
         assert (await acknowledge(broker, [taken])).done
 
 
+@pytest.mark.interpreted
 async def test_failure_after_the_receiver_has_left_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -298,6 +300,7 @@ async def test_a_filter_finds_one_message_among_very_many() -> None:
 # Regressions found by an audit
 
 
+@pytest.mark.interpreted
 async def test_old_receipt_is_refused_once_the_message_is_taken_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -318,6 +321,7 @@ async def test_old_receipt_is_refused_once_the_message_is_taken_again(
         assert (await acknowledge(broker, new)).failed == []
 
 
+@pytest.mark.interpreted
 async def test_receipt_does_not_expire_while_its_extension_is_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

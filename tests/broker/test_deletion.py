@@ -95,16 +95,14 @@ async def test_deleting_a_topic_drops_what_groups_have_in_flight(tmp_path: Path)
 
 
 @pytest.mark.parametrize("is_pull", [True, False])
-async def test_a_waiting_receiver_is_refused_when_its_topic_is_deleted(
-    monkeypatch: pytest.MonkeyPatch, is_pull: bool
-) -> None:
+async def test_a_waiting_receiver_is_refused_when_its_topic_is_deleted(is_pull: bool) -> None:
     async with running_broker() as broker:
-        waiting = Waiting.of(broker.polls, monkeypatch)
+        waiting = Waiting(broker.polls)
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
         consuming: asyncio.Future[object] = asyncio.ensure_future(
             broker.pull.pull(GROUP, TOPIC, 0, 0, 32, wait_s=30) if is_pull else receive(broker, wait_s=30)
         )
-        await waiting.begun.wait()
+        await waiting.begun()
         await broker.reset.delete_topic(TOPIC)
         with pytest.raises(TopicNotFoundError):
             await consuming
@@ -152,16 +150,14 @@ async def check_group_made_again(broker: Broker, is_cleaned: bool) -> None:
     await broker.mover.advance(60 * S)  # no receipt of the former group expires
 
 
-async def test_receive_takes_no_message_for_a_group_being_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_receive_takes_no_message_for_a_group_being_deleted(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, topic="another")
         await receive(broker, topic="another")
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
-        waiting = Waiting.of(broker.polls, monkeypatch)
+        waiting = Waiting(broker.polls)
         receiving = asyncio.create_task(receive(broker, wait_s=30))
-        await waiting.begun.wait()
+        await waiting.begun()
         await broker.consuming_groups.delete(GROUP, clean_offsets=True)
         await send(broker)
         with pytest.raises(GroupNotFoundError):
@@ -171,6 +167,7 @@ async def test_receive_takes_no_message_for_a_group_being_deleted(
         assert broker.registry.groups.find_group(GROUP)
 
 
+@pytest.mark.interpreted
 async def test_receive_takes_no_message_of_a_topic_being_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +208,7 @@ def timed(broker: Broker) -> Message:
     return Message(TOPIC, b"last", {"__STARTDELIVERTIME": str(broker.clock.now_us() // 1_000 + 5_000)})
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("way", SENDS)
 async def test_send_checked_before_the_deletion_is_refused_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str

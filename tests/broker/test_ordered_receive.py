@@ -169,6 +169,7 @@ async def test_a_waiting_receiver_gets_an_unsettled_message() -> None:
             assert bodies(await receiver) == ["0"]
 
 
+@pytest.mark.interpreted
 async def test_only_ordered_receivers_are_woken_when_others_settle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -264,6 +265,7 @@ async def test_order_survives_a_restart(tmp_path: Path) -> None:
         assert bodies(await receive_in_order(broker)) == ["3"]
 
 
+@pytest.mark.interpreted
 async def test_a_batch_is_redelivered_at_once_when_its_receiver_disconnects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -285,6 +287,7 @@ async def test_a_batch_is_redelivered_at_once_when_its_receiver_disconnects(
         assert bodies(await receive_in_order(broker, wait_s=30)) == ["0", "1"]
 
 
+@pytest.mark.interpreted
 async def test_a_batch_whose_commit_failed_goes_to_the_next_receiver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

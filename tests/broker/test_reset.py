@@ -114,13 +114,11 @@ async def test_unknown_topic_cannot_be_reset() -> None:
             await broker.reset.topic(TOPIC)
 
 
-async def test_a_reset_ends_a_long_poll_and_the_next_one_gets_newer_messages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_reset_ends_a_long_poll_and_the_next_one_gets_newer_messages() -> None:
     async with running_broker() as broker:
-        waiting = Waiting.of(broker.polls, monkeypatch)
+        waiting = Waiting(broker.polls)
         receiver = asyncio.create_task(receive(broker, wait_s=HANGING_S))
-        await waiting.begun.wait()
+        await waiting.begun()
         await broker.reset.all()
         assert await receiver == []
         receiver = asyncio.create_task(receive(broker, wait_s=HANGING_S))

@@ -74,6 +74,7 @@ async def test_half_messages_are_popped_oldest_first_by_topic_and_by_tag() -> No
         assert bodies(await pop(broker, topic="other")) == ["other"]
 
 
+@pytest.mark.interpreted
 async def test_pop_by_a_disconnected_producer_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         await prepare(broker)

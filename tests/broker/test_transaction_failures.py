@@ -251,6 +251,7 @@ async def test_half_message_refused_by_its_scheme_is_not_committed(
         assert (len(await visible(broker)), broker.pending.count) == (1, 1)
 
 
+@pytest.mark.interpreted
 async def test_a_half_message_popped_just_before_its_late_rollback_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -272,6 +273,7 @@ async def test_a_half_message_popped_just_before_its_late_rollback_is_kept(
         assert bodies(await visible(broker)) == ["half"]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("is_refused", [True, False])
 async def test_half_message_popped_during_its_late_rollback_is_rolled_back(
     monkeypatch: pytest.MonkeyPatch, is_refused: bool
@@ -376,6 +378,7 @@ async def test_a_half_message_after_a_failed_pop_and_commit_can_be_popped_again(
         assert len(await pop(broker, wait_s=30)) == 1
 
 
+@pytest.mark.interpreted
 async def test_a_half_message_reset_during_its_commit_is_not_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,6 +13,7 @@ from tests.support.held_up import HeldMarks
 from tests.support.second_directories import HOUR_MS, in_order_of_delivery, scheme_of, send_in
 
 
+@pytest.mark.interpreted
 async def test_entries_marked_during_a_refill_do_not_reappear(
     scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,7 @@ async def test_refused_marks_are_retried_and_repeat_no_delivery(
         assert bodies(await visible(broker)) == ["one", "two"]
 
 
+@pytest.mark.interpreted
 async def test_nothing_is_marked_before_its_delivery_is_durable(
     scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,15 +1,12 @@
-"""Waits for a gauge of a broker, and notifies tests when a receiver begins and stops waiting."""
+"""Waits for a gauge of a broker, and for receivers that begin and stop waiting."""
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import aiohttp
-import pytest
 
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.store.queue import Queue
 from tests.support.patience import HANGING_S
 
 
@@ -25,25 +22,20 @@ async def metric_reaches(url: str, name: str, wanted: int) -> None:
 
 
 class Waiting:
-    """Events that are set when a receiver begins to wait, and when it stops."""
+    """The receivers that wait in long polls of a broker in this process."""
 
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.ended = asyncio.Event()
+    def __init__(self, polls: Polls) -> None:
+        self._polls = polls
 
-    @classmethod
-    def of(cls, polls: Polls, monkeypatch: pytest.MonkeyPatch) -> "Waiting":
-        """Track the long polls of a broker."""
-        waiting, listening = cls(), polls.listening
+    async def begun(self) -> None:
+        """Wait until a receiver waits."""
+        await self._until(lambda: self._polls.count > 0)
 
-        @contextmanager
-        def followed(places: Iterable[str | Queue]) -> Iterator[asyncio.Event]:
-            try:
-                with listening(places) as arrival:
-                    waiting.begun.set()
-                    yield arrival
-            finally:
-                waiting.ended.set()
+    async def ended(self) -> None:
+        """Wait until none waits any more."""
+        await self._until(lambda: self._polls.count == 0)
 
-        monkeypatch.setattr(polls, "listening", followed)
-        return waiting
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(HANGING_S):
+            while not condition():  # noqa: ASYNC110 - what it looks at sets no event
+                await asyncio.sleep(0)

@@ -3,14 +3,16 @@
 mypyc 2.4 keeps the exception that is being handled per thread, where Python keeps one per coroutine. So of
 two compiled coroutines that waited in `except`, one raised the other's exception, and the other never ended.
 
-It also reduces the types of fields to their classes: `int | None` becomes `type`, and a limit is lost. And it
+It also reduces the types of fields to their classes: `int | None` becomes `type`, and a limit is lost. It
 drops the keywords of a class, so that a struct with `rename` or `dict=True` becomes another one. A
-`cached_property` is computed each time.
+`cached_property` is computed each time, and objects have no `__dict__`.
 """
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,17 @@ import pytest
 from tests.support.compiled import compiled_modules
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [file for folder in ("compat", "emulator") for file in sorted((ROOT / folder).rglob("*.py"))]
 PLAIN_TYPES = {"bool", "bytes", "int", "str"}
 """Types that are classes, and stay what they are."""
 ENDS_AT_ONCE = ("asyncio.timeout(", "asyncio.timeout_at(")
 """Context managers whose exit is a coroutine that never waits. Locks are others."""
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Return the parsed modules by their files, relative to the tree."""
+    files = [file for folder in ("compat", "emulator") for file in (ROOT / folder).rglob("*.py")]
+    return {file.relative_to(ROOT): ast.parse(file.read_text("utf-8")) for file in files}
 
 
 def lock_names(*trees: ast.Module) -> set[str]:
@@ -32,7 +40,8 @@ def lock_names(*trees: ast.Module) -> set[str]:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = {each.attr for each in targets if isinstance(each, ast.Attribute)}
-            (locks if ast.unparse(node.value) == "asyncio.Lock()" else others).update(names)
+            is_lock = isinstance(node.value, ast.Call) and ast.unparse(node.value) == "asyncio.Lock()"
+            (locks if is_lock else others).update(names)
     return locks - others
 
 
@@ -79,7 +88,11 @@ def decoded_classes(*trees: ast.Module) -> set[str]:
     """Return the names of all classes that msgspec reads: arguments of `Decoder`, `convert` and `decode`."""
     found = set[str]()
     for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("msgspec."):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and ast.unparse(node.func).startswith("msgspec.")
+        ):
             types = [*node.args, *(keyword.value for keyword in node.keywords)]
             found.update(each.id for one in types for each in ast.walk(one) if isinstance(each, ast.Name))
     return found
@@ -108,24 +121,22 @@ def waits_of(body: str) -> list[tuple[int, str]]:
 
 
 def test_no_compiled_module_waits_while_it_handles_an_exception() -> None:
-    trees = {file: ast.parse(file.read_text("utf-8")) for file in SOURCES}
-    locks = {name for name in lock_names(*trees.values()) if not name.startswith("_")}
+    locks = {name for name in lock_names(*trees().values()) if not name.startswith("_")}
     found = [
         f"{file}:{line}: {reason}"
         for file in compiled_modules().values()
-        for line, reason in waits(trees[ROOT / file], locks)
+        for line, reason in waits(trees()[file], locks)
     ]
     assert not found, "mend it, or name the module under `interpreted` in kits/compiled/modules.toml"
 
 
 def test_no_compiled_module_has_classes_whose_types_are_read() -> None:
-    trees = {file: ast.parse(file.read_text("utf-8")) for file in SOURCES}
-    decoded = decoded_classes(*trees.values())
+    decoded = decoded_classes(*trees().values())
     assert {"JsonHeader", "TopicConfig", "Parked"} <= decoded
     found = [
         f"{file}:{node.lineno}: {node.name}"
         for file in compiled_modules().values()
-        for node, types in declared_types(trees[ROOT / file])
+        for node, types in declared_types(trees()[file])
         if types - PLAIN_TYPES and (node.name in decoded or node.name.endswith("Header"))
     ]
     assert not found, "declare it in a module that stays Python"
@@ -135,7 +146,7 @@ def test_no_compiled_class_has_keywords() -> None:
     found = [
         f"{file}:{node.lineno}: {node.name}"
         for file in compiled_modules().values()
-        for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8")))
+        for node in ast.walk(trees()[file])
         if isinstance(node, ast.ClassDef) and node.keywords
     ]
     assert not found, "do without them, or declare it in a module that stays Python"
@@ -146,6 +157,16 @@ def test_no_compiled_module_has_cached_properties() -> None:
         file for file in compiled_modules().values() if "cached_property" in (ROOT / file).read_text("utf-8")
     ]
     assert not found, "compute it in the constructor, or declare the class in a module that stays Python"
+
+
+def test_no_compiled_module_asks_for_the_attributes_of_an_object() -> None:
+    found = [
+        f"{file}:{number}"
+        for file in compiled_modules().values()
+        for number, line in enumerate((ROOT / file).read_text("utf-8").splitlines(), 1)
+        if re.search(r"\bvars\(|\.__dict__\b", line)
+    ]
+    assert not found, "name the attributes"
 
 
 @pytest.mark.parametrize(

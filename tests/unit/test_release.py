@@ -20,7 +20,7 @@ POM = {"pom": "http://maven.apache.org/POM/4.0.0"}
 WORKFLOWS: dict[str, Any] = {
     file.stem: yaml.safe_load(file.read_text("utf-8")) for file in (ROOT / ".github/workflows").glob("*.yml")
 }
-BUILDS = {"ci", "version", "python", "bundles", "kits"}
+BUILDS = {"ci", "version", "python", "wheels", "bundles", "kits"}
 """Jobs of a release that upload nothing."""
 
 

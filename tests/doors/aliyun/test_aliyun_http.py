@@ -444,6 +444,7 @@ async def test_a_wrong_digest_is_refused_and_right_ones_are_taken(aliyun: Aliyun
     assert answer.status == 200
 
 
+@pytest.mark.interpreted
 async def test_a_defect_is_an_internal_error(aliyun: Aliyun, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(_: Message) -> None:
         raise ZeroDivisionError

@@ -35,8 +35,8 @@ async def aliyun() -> AsyncIterator[Aliyun]:
 
 
 @pytest.fixture
-def waiting(aliyun: Aliyun, monkeypatch: pytest.MonkeyPatch) -> Waiting:
-    return Waiting.of(aliyun.broker.polls, monkeypatch)
+def waiting(aliyun: Aliyun) -> Waiting:
+    return Waiting(aliyun.broker.polls)
 
 
 class Wire:
@@ -159,7 +159,7 @@ async def test_error_names_the_host_used_by_the_client(aliyun: Aliyun, wire: Wir
 
 async def test_a_long_poll_is_cut_short_by_an_arrival(aliyun: Aliyun, waiting: Waiting) -> None:
     poll = asyncio.create_task(aliyun.bodies(waitseconds=30))
-    await waiting.begun.wait()
+    await waiting.begun()
     await aliyun.published("there")
     async with asyncio.timeout(PATIENCE_S):
         assert await poll == ["there"]
@@ -172,9 +172,9 @@ async def test_client_disconnecting_during_a_poll_consumes_nothing(
     aliyun: Aliyun, waiting: Waiting, wire: Wire, how: dict[str, Any], properties: dict[str, Any]
 ) -> None:
     wire.send("GET", f"{POLL}&{urlencode(how)}")
-    await waiting.begun.wait()
+    await waiting.begun()
     wire.writer.transport.abort()
-    await waiting.ended.wait()
+    await waiting.ended()
     await aliyun.published(**properties)
     await aliyun.broker.mover.advance(10 * US_PER_S)
     [message] = await aliyun.consume(**how)
@@ -186,7 +186,7 @@ async def test_client_disconnecting_at_an_arrival_consumes_nothing(
     aliyun: Aliyun, waiting: Waiting, wire: Wire, _: int
 ) -> None:
     wire.send("GET", POLL)
-    await waiting.begun.wait()
+    await waiting.begun()
     wire.writer.transport.abort()
     await aliyun.published()
     [message] = await aliyun.consume(waitseconds=10)

@@ -15,9 +15,9 @@ from tests.support.waiting import Waiting
 
 
 @pytest.fixture
-def waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Waiting:
+def waiting(api: Api) -> Waiting:
     """Tracks the broker's long polls."""
-    return Waiting.of(api.emulator.broker.polls, monkeypatch)
+    return Waiting(api.emulator.broker.polls)
 
 
 async def open_receive(api: Api) -> asyncio.StreamWriter:
@@ -59,11 +59,11 @@ async def test_a_condition_on_properties_chooses_messages(api: Api) -> None:
     assert [message["properties"]["price"] for message in found["messages"]] == ["3", "5"]
 
 
-async def test_receive_ignores_the_long_poll_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_receive_ignores_the_long_poll_limit() -> None:
     async with running_api(max_long_poll_us=0) as api:
-        waiting = Waiting.of(api.emulator.broker.polls, monkeypatch)
+        waiting = Waiting(api.emulator.broker.polls)
         receiving = asyncio.create_task(api.receive(wait_ms=30_000))
-        await waiting.begun.wait()
+        await waiting.begun()
         await api.send()
         (message,) = await receiving
         assert message["body"] == "hello"
@@ -146,10 +146,10 @@ async def test_refusals_of_a_receive_have_their_own_status() -> None:
 
 async def test_receiver_disconnecting_while_waiting_consumes_nothing(api: Api, waiting: Waiting) -> None:
     writer = await open_receive(api)
-    await waiting.begun.wait()
+    await waiting.begun()
     writer.close()
     await writer.wait_closed()
-    await waiting.ended.wait()
+    await waiting.ended()
     await api.send()
     (message,) = await api.receive()
     assert message["times"] == 1
@@ -160,7 +160,7 @@ async def test_receiver_disconnecting_at_an_arrival_consumes_nothing(
     api: Api, waiting: Waiting, _: int
 ) -> None:
     writer = await open_receive(api)
-    await waiting.begun.wait()
+    await waiting.begun()
     writer.transport.abort()
     await api.send()
     (message,) = await api.receive(wait_ms=10_000)
@@ -178,7 +178,7 @@ async def test_receive_by_a_disconnected_client_is_undone(api: Api) -> None:
 
 async def test_stopping_ends_the_waits_of_receivers(api: Api, waiting: Waiting) -> None:
     receiver = asyncio.create_task(api.receive(wait_ms=30_000))
-    await waiting.begun.wait()
+    await waiting.begun()
     api.emulator.broker.polls.close()
     async with asyncio.timeout(PATIENCE_S):
         assert await receiver == []

@@ -207,6 +207,7 @@ async def test_every_request_but_health_needs_the_token() -> None:
         assert answer.status == 200
 
 
+@pytest.mark.interpreted
 async def test_a_refusing_store_and_a_defect_are_distinguished(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -109,6 +109,7 @@ async def test_next_member_starts_at_the_last_commit(
             assert await committed(other) == 8
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("offset", "given"), [(7, ["7", "8", "9"]), (2, ["2", "3", "4", "5", "6", "7", "8", "9"])]
 )

@@ -127,6 +127,7 @@ async def test_each_request_in_http_is_a_line(remoting: Remoting, lines: Lines) 
     ]
 
 
+@pytest.mark.interpreted
 async def test_disabled_log_formats_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(connection, "request_line")
     async with running_remoting() as remoting:

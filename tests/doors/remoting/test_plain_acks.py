@@ -18,6 +18,7 @@ from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import Remoting, running_remoting
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("is_spent", [False, True])
 async def test_plain_acknowledgement_is_served_without_a_task(
     remoting: Remoting,
@@ -40,6 +41,7 @@ async def test_plain_acknowledgement_is_served_without_a_task(
     assert answers[0] == answers[1]
 
 
+@pytest.mark.interpreted
 async def test_blocked_acknowledgement_gets_a_task(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,6 +58,7 @@ async def test_blocked_acknowledgement_gets_a_task(
     assert served == [ACK, ACK]
 
 
+@pytest.mark.interpreted
 async def test_an_acknowledgement_behind_a_reset_waits_for_its_turn(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +78,7 @@ async def test_an_acknowledgement_behind_a_reset_waits_for_its_turn(
     assert [one.body for one in await pop(remoting.client)] == ["1", "2"]
 
 
+@pytest.mark.interpreted
 async def test_an_acknowledgement_fails_with_its_transaction_and_the_next_one_runs() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "1")

@@ -61,6 +61,7 @@ def generally_served(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> lis
     return served
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("code", [V1, V2])
 @pytest.mark.parametrize(
     ("properties", "fields"),
@@ -122,6 +123,7 @@ def _comparable_record(record: WireRecord) -> WireRecord:
     return record._replace(log_offset=0, queue_offset=0, born_ms=0, store_ms=0)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("code", "body", "properties", "fields"),
     [
@@ -152,6 +154,7 @@ async def test_every_other_send_gets_a_task(
     assert served == [code]
 
 
+@pytest.mark.interpreted
 async def test_fault_rule_disables_the_fast_path(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
     await sent(remoting.client)
     served = generally_served(remoting, monkeypatch)
@@ -174,6 +177,7 @@ async def test_a_plain_send_does_not_overtake_earlier_requests(remoting: Remotin
     assert bodies == [b"1", b"2", b"3", b"4", b"5"]
 
 
+@pytest.mark.interpreted
 async def test_sends_of_one_transaction_are_answered_by_one_write(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +193,7 @@ async def test_sends_of_one_transaction_are_answered_by_one_write(
     assert len(written) == 1
 
 
+@pytest.mark.interpreted
 async def test_reading_pauses_while_many_sends_are_in_progress(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +214,7 @@ async def test_reading_pauses_while_many_sends_are_in_progress(
     await until(lambda: not remoting.server.held_bytes)
 
 
+@pytest.mark.interpreted
 async def test_a_send_is_stored_when_its_client_disconnects(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +233,7 @@ async def test_a_send_is_stored_when_its_client_disconnects(
     assert remoting.server.held_bytes == 0
 
 
+@pytest.mark.interpreted
 async def test_a_stopping_server_answers_sends_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         await sent(remoting.client)
@@ -241,6 +248,7 @@ async def test_a_stopping_server_answers_sends_in_progress(monkeypatch: pytest.M
         await closing
 
 
+@pytest.mark.interpreted
 async def test_each_send_fails_with_its_transaction(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +264,7 @@ async def test_each_send_fails_with_its_transaction(
     assert remoting.server.dispatcher.answered["310", 14] == 3
 
 
+@pytest.mark.interpreted
 async def test_defect_in_one_answer_spares_the_others(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -282,12 +282,12 @@ async def test_unknown_filter_type_is_refused_at_the_pull() -> None:
 WAITING = {"flags": SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 60_000}
 
 
-async def test_a_pull_waits_for_a_send_to_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pull_waits_for_a_send_to_its_queue() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
-        await waiting.begun.wait()
+        await waiting.begun()
         await send(remoting.broker, "elsewhere", queue=1)
         assert not answer.done()
         await send(remoting.broker, "here", queue=0)
@@ -295,22 +295,22 @@ async def test_a_pull_waits_for_a_send_to_its_queue(monkeypatch: pytest.MonkeyPa
         assert remoting.broker.polls.count == 0
 
 
-async def test_pull_of_an_empty_queue_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pull_of_an_empty_queue_waits() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await send(remoting.broker, queue=1)
         answer = remoting.client.ask(11, pull_of(**WAITING))
-        await waiting.begun.wait()
+        await waiting.begun()
         await send(remoting.broker, "first", queue=0)
         assert bodies(await answer) == ["first"]
 
 
-async def test_a_filtered_message_wakes_no_pull(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_filtered_message_wakes_no_pull() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, "A")
         answer = remoting.client.ask(11, pull_of(1, subscription="A", **WAITING))
-        await waiting.begun.wait()
+        await waiting.begun()
         await fill(remoting, "B", "C")
         for _ in range(20):
             await remoting.client.call(30, {"topic": TOPIC, "queueId": "0"})
@@ -320,19 +320,18 @@ async def test_a_filtered_message_wakes_no_pull(monkeypatch: pytest.MonkeyPatch)
         assert (bodies(found), found.ext["nextBeginOffset"]) == (["wanted"], "4")
 
 
-async def test_a_wait_ends_in_time_and_returns_the_skipped_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wait_ends_in_time_and_returns_the_skipped_messages() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, "A")
         flags = SUBSCRIPTION | SUSPEND
         answer = await pull(remoting.client, 1, flags, suspendTimeoutMillis=1)
         assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (19, "OFFSET_OVERFLOW_ONE", "1")
         offset = 1
         for wait_ms in (300, 3_000, 30_000):
-            waiting.begun.clear()
             wanted = pull_of(offset, flags, subscription="A", suspendTimeoutMillis=wait_ms)
             late = remoting.client.ask(11, wanted)
-            await waiting.begun.wait()
+            await waiting.begun()
             await fill(remoting, "B", "C")
             answer = await late
             offset += 2
@@ -356,24 +355,24 @@ async def test_a_pull_waits_no_longer_than_the_setting_allows() -> None:
         assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (19, "OFFSET_OVERFLOW_ONE", "1")
 
 
-async def test_a_delayed_message_wakes_a_pull_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_delayed_message_wakes_a_pull_when_it_is_due() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await send(remoting.broker, "delayed", queue=0, level=3)
-        await waiting.begun.wait()
+        await waiting.begun()
         assert not answer.done()
         await remoting.broker.mover.advance(10 * S)
         assert bodies(await answer) == ["delayed"]
 
 
-async def test_a_waiting_pull_is_answered_when_the_broker_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiting_pull_is_answered_when_the_broker_is_reset() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
-        await waiting.begun.wait()
+        await waiting.begun()
         await send(remoting.broker, "forgotten", queue=1)
         await remoting.broker.reset.all()
         assert (await answer).code == 19
@@ -381,22 +380,22 @@ async def test_a_waiting_pull_is_answered_when_the_broker_is_reset(monkeypatch: 
         assert bodies(await pull(remoting.client, int((await answer).ext["nextBeginOffset"]))) == ["new"]
 
 
-async def test_a_pull_ends_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pull_ends_when_its_client_disconnects() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, None)
         async with remoting.another() as client:
             client.ask(11, pull_of(1, **WAITING))
-            await waiting.begun.wait()
-        await waiting.ended.wait()
+            await waiting.begun()
+        await waiting.ended()
 
 
-async def test_a_stopping_broker_ends_all_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopping_broker_ends_all_waits() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
-        await waiting.begun.wait()
+        await waiting.begun()
         remoting.broker.polls.close()
         async with asyncio.timeout(PATIENCE_S):
             assert (await answer).code == 19
@@ -422,11 +421,9 @@ async def test_a_pull_writes_nothing_unless_a_message_was_delayed() -> None:
         assert writer.commits == before + 1
 
 
-async def test_a_pull_commits_its_offset_once_and_only_with_the_flag(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_pull_commits_its_offset_once_and_only_with_the_flag() -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         client = remoting.client
         await fill(remoting, None, None, None)
         await pull(client, 3, SUBSCRIPTION, commitOffset=3)
@@ -434,7 +431,7 @@ async def test_a_pull_commits_its_offset_once_and_only_with_the_flag(
         answer = client.ask(
             11, pull_of(3, SUBSCRIPTION | SUSPEND | COMMIT, commitOffset=2, suspendTimeoutMillis=60_000)
         )
-        await waiting.begun.wait()
+        await waiting.begun()
         assert await committed(client) == 2
         await commit(client, 3)
         await send(remoting.broker, queue=0)
@@ -469,6 +466,7 @@ async def test_the_ledger_records_the_group_that_pulled_and_committed(tmp_path: 
     assert [row["pulled_by"] for row in delivered] == [GROUP, GROUP, None]
 
 
+@pytest.mark.interpreted
 async def test_stored_messages_can_be_pulled_while_the_store_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -395,6 +395,7 @@ async def test_no_client_sends_to_the_brokers_own_topics(topic: str) -> None:
         assert (code, sentence) == (16, f"Sending message to topic[{topic}] is forbidden.")
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("error", "code"),
     [(StoreUnavailableError, 14), (StoreFullError, 14), (StoppingError, 14), (StoreBusyError, 2)],

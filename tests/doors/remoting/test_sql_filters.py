@@ -158,16 +158,14 @@ async def test_clients_can_check_an_expression(expression: str, code: int, remar
 
 
 @pytest.mark.parametrize("flags", [SUSPEND, SUSPEND | SUBSCRIPTION])
-async def test_a_pull_waits_for_a_message_that_matches_its_filter(
-    flags: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pull_waits_for_a_message_that_matches_its_filter(flags: int) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting(remoting.broker.polls)
         await fill(remoting, 1)
         await subscribe(remoting, "price > 4")
         wanted = {"subscription": "price > 4" if flags & SUBSCRIPTION else None, "subVersion": VERSION}
         answer = remoting.client.ask(11, pull_of(1, flags, suspendTimeoutMillis=60_000, **wanted, **SQL))
-        await waiting.begun.wait()
+        await waiting.begun()
         await fill(remoting, 2, 3)
         for _ in range(20):
             await remoting.client.call(30, {"topic": TOPIC, "queueId": "0"})
@@ -193,6 +191,7 @@ async def test_checking_a_clients_filter_does_not_delay_other_clients(
     assert name != threading.main_thread().name
 
 
+@pytest.mark.interpreted
 async def test_filtering_a_long_queue_yields_to_other_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -239,6 +239,7 @@ async def test_rates_use_real_time_despite_clock_moves() -> None:
         assert (await runtime(remoting))["runtime"].startswith("[ 0 days, ")
 
 
+@pytest.mark.interpreted
 async def test_statistics_age_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mocketmq.broker.registry.statistics.Statistics.interval_s", 0.001)
     async with running_remoting() as remoting:

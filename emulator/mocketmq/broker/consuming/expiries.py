@@ -39,9 +39,10 @@ class Expiries:
     def add_receipt(self, receipt: Receipt) -> None:
         """Add a receipt by its ``visible_us``."""
         group_name = receipt.group.name
-        entry = (receipt.visible_us, receipt.log_offset, group_name, next(self._numbers), receipt)
+        number = next(self._numbers)
+        entry = (receipt.visible_us, receipt.log_offset, group_name, number, receipt)
         heapq.heappush(self._entries, entry)
-        is_next = self._entries[0] is entry
+        is_next = self._entries[0][3] == number  # by `is`, no tuple of compiled code is another one
         if len(self._entries) > self._crowded:
             self._entries = [entry for entry in self._entries if _is_expiring(entry)]
             heapq.heapify(self._entries)

@@ -86,8 +86,7 @@ class Traffic:
     async def snapshot(self, turns: EventLoopTurns) -> "Traffic":
         """A copy of all counts, made in turns, because there may be many topics."""
         copy = Traffic()
-        for name, table in vars(self).items():
-            copied = getattr(copy, name)
+        for table, copied in zip(_tables(self), _tables(copy), strict=True):
             for number, (key, value) in enumerate(list(table.items()), 1):
                 copied[key] = value.copy() if isinstance(value, Histogram) else value
                 if number % COPIED_AT_ONCE == 0:
@@ -105,6 +104,14 @@ class Traffic:
     def forget_group(self, group: str) -> None:
         """Drop the counts of a deleted group."""
         _forget((self.received, self.received_bytes, self.dead), 1, group)
+
+
+def _tables(traffic: Traffic) -> tuple[dict[Any, Any], ...]:
+    """All counts, in this order."""
+    return (
+        *(traffic.stored, traffic.received, traffic.received_bytes, traffic.dead),
+        *(traffic.committed, traffic.rolled_back, traffic.timers_set, traffic.timers_fired),
+    )
 
 
 def _forget(tables: tuple[dict[Any, Any], ...], part: int, name: str) -> None:
