@@ -3,7 +3,7 @@
 It is off unless ``HATCH_BUILD_HOOK_ENABLE_CUSTOM=1`` is set, so that ``pip install .`` and editable
 installations need no compiler. The wheel has the sources as well, which tracebacks quote.
 
-Everything is compiled in ``build/compiled``: a second build compiles only what has changed. In the source
+Everything is compiled in ``build/compiled``, and not again while the sources are the same. In the source
 folders, Python would import the compiled files instead of sources that were edited since. The plugin
 hatch-mypyc compiles there, and knows one source root only.
 """
@@ -17,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None
 
 LIST = Path(__file__).with_name("modules.toml")
 LIBRARY = "mocketmq"
@@ -41,6 +46,16 @@ def modules(root: Path) -> dict[str, Path]:
     return {name: found[name] for name in sorted(found.keys() - listed["interpreted"])}
 
 
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Let no other build compile in the folder meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def compile_modules(root: Path) -> Iterator[tuple[Path, str]]:
     """Compile the modules. Yields each file that was made, with its path in the wheel."""
     # Reading the list needs neither.
@@ -49,7 +64,7 @@ def compile_modules(root: Path) -> Iterator[tuple[Path, str]]:
     from setuptools.command.build_ext import build_ext  # noqa: PLC0415
 
     work = root / "build" / "compiled" / str(sys.implementation.cache_tag)
-    with contextlib.chdir(root):  # to which the settings of mypy refer
+    with alone(work), contextlib.chdir(root):  # to which the settings of mypy refer
         extensions = mypycify(
             ["--config-file", "pyproject.toml", *map(str, modules(root).values())],
             debug_level="0",

@@ -15,6 +15,7 @@ from names import ROOT, values
 
 DIST = ROOT / "dist"
 JAVA = ROOT / "kits" / "java"
+CIBUILDWHEEL = "cibuildwheel==4.3.5"
 TWINE = "twine==7.0.0"  # older versions do not know the metadata that hatchling writes
 HELM = ROOT / "build" / "helm" / "helm"
 """Helm as ``make test-chart`` builds it where none is installed."""
@@ -66,6 +67,13 @@ def python() -> None:
     run(ROOT / "build/lock/bin/uv", "tool", "run", "--no-config", TWINE, "check", "--strict", *files)
 
 
+def wheels() -> None:
+    """Compiled wheels for this system, by each Python, from which brokers start."""
+    if sys.platform == "linux" and shutil.which("docker") is None:
+        raise MissingToolError("docker is not installed")
+    run("pipx", "run", CIBUILDWHEEL, "--output-dir", DIST)
+
+
 def bundle() -> None:
     """Build the bundle for this system, and check that a broker starts from it."""
     run("make", "--no-print-directory", "bundle")
@@ -112,7 +120,7 @@ def chart() -> None:
     run(helm, "package", ROOT / "charts" / "mocketmq", "--destination", emptied("chart"))
 
 
-PARTS: tuple[Callable[[], None], ...] = (names, notes, python, bundle, java, go, node, chart)
+PARTS: tuple[Callable[[], None], ...] = (names, notes, python, wheels, bundle, java, go, node, chart)
 
 
 def main(wanted: list[str]) -> None:
