@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from mocketmq import Client
+from tests.differential.cuts import Reason
 from tests.differential.duel import Duel
 from tests.differential.grpc_known import GRPC_RULES
 from tests.differential.grpc_side import GrpcSide
@@ -225,6 +226,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section(f"differences from RocketMQ {duel.version} that docs/differences.md lists")
         for rule in duel.known.rules:
             terminalreporter.write_line(f"{duel.known.needed[rule.id] or 'never met':>9} {rule.id}")
-        terminalreporter.write_line(
-            f"{len(duel.cut_short):>9} plays cut short, as real time made an order chance"
-        )
+        for reason in Reason:
+            ops = [cut.op for cut in duel.cut_short if cut.reason is reason]
+            terminalreporter.write_line(f"{len(ops):>9} plays cut short, {reason}")
+            for op in ops if reason is Reason.LATE else ():
+                terminalreporter.write_line(f"          {op}")

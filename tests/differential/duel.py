@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import NamedTuple
 
+from tests.differential.cuts import Cut, Reason, is_too_slow
 from tests.differential.difference import Difference, differences
 from tests.differential.known import Known
 from tests.differential.op import CHANGING, Ends, Op, Seen
@@ -23,7 +24,7 @@ _runs = itertools.count()
 
 
 class Duel(NamedTuple):
-    """The two brokers. ``cut_short`` lists operations that ended a play by making an order random."""
+    """The two brokers, and the plays on them that were cut short."""
 
     version: str
     """RocketMQ's."""
@@ -31,19 +32,25 @@ class Duel(NamedTuple):
     ours: Ends
     known: Known
     side: type[Side]
-    cut_short: list[Op]
+    cut_short: list[Cut]
+    patience_s: float = PATIENCE_S
+    """Limit in real seconds on repeating a read that differs."""
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
-        """Play the operations, and return the differences that no rule explains."""
+        """Play the operations, and return the differences that no rule explains, up to a cut."""
         run = f"{os.getpid():x}-{next(_runs):06x}"  # none is the beginning of another
         found: list[Difference] = []
         async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:
             for op in ops:
-                parted = await played(op, theirs, ours, self.known)
+                parted = await played(op, theirs, ours, self.known, self.patience_s)
+                unknown = [each for each in parted if not self.known.explains(each)]
                 if theirs.arrivals.by_chance or ours.arrivals.by_chance:
-                    self.cut_short.append(op)
+                    self.cut_short.append(Cut(op, Reason.CHANCE))
                     break
-                found += [each for each in parted if not self.known.explains(each)]
+                if any(map(is_too_slow, unknown)):
+                    self.cut_short.append(Cut(op, Reason.LATE))
+                    break
+                found += unknown
                 if any(map(self.known.ends, parted)):
                     break
         return found
@@ -51,6 +58,7 @@ class Duel(NamedTuple):
     async def shrink(self, ops: Sequence[Op], difference: Difference) -> list[Op]:
         """Return the shortest sequence found within a time limit that still shows this kind of difference."""
         kind, until = difference.kind, monotonic() + SHRINK_S
+        uncounted = self._replace(cut_short=[])
         left = list(ops)
         while left[-1] != difference.op:  # equal operations may precede it
             left.pop()
@@ -58,7 +66,7 @@ class Duel(NamedTuple):
         while size and monotonic() < until:
             for start in range(len(left) - size, -1, -size):
                 fewer = left[:start] + left[start + size :]
-                if monotonic() < until and kind in await self._kinds(fewer):
+                if monotonic() < until and kind in await uncounted._kinds(fewer):
                     left = fewer
             size //= 2
         return left

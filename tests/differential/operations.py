@@ -12,7 +12,7 @@ from typing import Any
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, UNDECIDED_TOPIC
 from mocketmq.message.properties import REAL_TOPIC, TRAN_MSG
-from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records
 from tests.differential.answers import records_seen
@@ -25,6 +25,8 @@ from tests.support.patience import HANGING_S
 MAX_QUEUES = 16
 """Number of queues of a topic that are read."""
 HELD_MS = 3_000
+CREATION_S = 3.0
+"""Time in real seconds after which RocketMQ gives up creating a topic, if it still creates others."""
 ENDING = (8, 12)
 """Transaction results that RocketMQ answers, which are commits and rollbacks."""
 UNANSWERED_S = 2.0
@@ -44,6 +46,8 @@ class Side(Player):
         ext = producing.header(code, properties, batch=False, **fields)
         client, sent_s = await self.client(), monotonic()
         answer = await client.call(code, ext, content, version=version)
+        is_missing = answer.code == ResponseCode.TOPIC_NOT_EXIST
+        self.arrivals.by_chance |= is_missing and monotonic() - sent_s > CREATION_S
         self._expect(answer, fields, 1, properties)
         given = decode_properties(properties)
         is_parked = given.get("DELAY", "0") not in ("0", "-1")
@@ -140,6 +144,7 @@ class Side(Player):
         async with asyncio.timeout(HANGING_S):
             checks = [await self._asked(each, *told) for each in await producer.checks(serial)]
             given_up = await self._given_up(serial, topic) if is_given_up else None
+        self.arrivals.by_chance |= producer.was_late
         return {"checks": checks, "given up": given_up}
 
     async def _asked(self, check: Check, log_offset: int, queue_offset: str) -> Seen:

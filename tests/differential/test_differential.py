@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.differential.cuts import require_few
 from tests.differential.difference import Difference
 from tests.differential.duel import Duel
 from tests.differential.grpc_sequences import grpc_sequence
@@ -74,6 +75,7 @@ async def _play(
 
     await asyncio.gather(*(play() for _ in range(at_once)))
     if not found:
+        require_few([cut for duel in duels for cut in duel.cut_short], count)
         return
     shown = list(found.values())[:SHOWN]
     said = [f"{len(found)} kinds of differences that are not listed (--seed {seed}):"]

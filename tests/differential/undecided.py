@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import monotonic
 from typing import NamedTuple
 
 from mocketmq.remoting.wire.codes import RequestCode
@@ -13,6 +15,9 @@ from tests.support.remoting import RemotingClient
 
 ANSWERS: Mapping[str, int] = {"commit": 8, "roll back": 12, "do not know": 0, "wrong group": 8}
 """Possible answers, as bits of a sysFlag. The producer may also stay silent or leave the group."""
+LATE_S = 0.5
+"""Lateness in real seconds, half of the interval between checks, that may cause or spare another check."""
+WATCH_S = 0.05
 
 
 class Check(NamedTuple):
@@ -29,17 +34,28 @@ class UndecidedProducer:
     A half message is identified by the number at the start of its body.
     """
 
-    def __init__(self, client: RemotingClient) -> None:
+    def __init__(self, client: RemotingClient, now_s: Callable[[], float] = monotonic) -> None:
+        self.stalled_s = 0.0
+        """Longest time for which this process did not run."""
+        self.reaction_s = 0.0
+        """Longest time until the broker reacted to an answer."""
         self._client = client
+        self._now_s = now_s
         self._plans: dict[str, tuple[str, list[str]]] = {}
         self._checks: defaultdict[str, list[Check]] = defaultdict(list)
         self._came = asyncio.Condition()
-        self._reading = asyncio.create_task(self._read())
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._watch())]
+
+    @property
+    def was_late(self) -> bool:
+        """Whether the broker may have had an answer too late for what it does next."""
+        return max(self.stalled_s, self.reaction_s) > LATE_S
 
     async def close(self) -> None:
         """Stop answering."""
-        self._reading.cancel()
-        await asyncio.wait([self._reading])
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
 
     async def produce(self, group: str, serial: str, plan: Sequence[str]) -> None:
         """Join a group as producer, with planned answers to the check-backs of one half message."""
@@ -54,6 +70,12 @@ class UndecidedProducer:
             await self._came.wait_for(lambda: not self._plans[serial][1])
         return self._checks[serial]
 
+    async def _watch(self) -> None:
+        while True:
+            began_s = self._now_s()
+            await asyncio.sleep(WATCH_S)
+            self.stalled_s = max(self.stalled_s, self._now_s() - began_s - WATCH_S)
+
     async def _read(self) -> None:
         while True:
             question = await self._client.pushes.get()
@@ -61,11 +83,16 @@ class UndecidedProducer:
             serial = serial_of(record)
             group, plan = self._plans[serial]
             how = plan[0] if plan else "silent"
-            answer = self._say(how, group, question.ext)
+            answer, said_s = self._say(how, group, question.ext), self._now_s()
+            if answer is not None:
+                answer.add_done_callback(partial(self._reacted, said_s))
             async with self._came:
                 self._checks[serial].append(Check(question, record, answer))
                 del plan[:1]
                 self._came.notify_all()
+
+    def _reacted(self, said_s: float, _: asyncio.Future[Command]) -> None:
+        self.reaction_s = max(self.reaction_s, self._now_s() - said_s)
 
     def _say(self, how: str, group: str, ext: Mapping[str, str]) -> asyncio.Future[Command] | None:
         if how == "leave":
