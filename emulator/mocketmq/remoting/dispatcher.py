@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.errors import InjectedError, QueueNotFoundError, as_emulator_error
@@ -130,7 +132,7 @@ class Dispatcher:
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
                 given = refusal.answer  # a refused send is not stored
                 is_stored = given.code == ResponseCode.SUCCESS
-                response = given._replace(code=response.code, remark=response.remark) if is_stored else given
+                response = replace(given, code=response.code, remark=response.remark) if is_stored else given
         was_held = self.long_poll(command.code) is not None and self._broker.polls.has_held
         return self.counted(channel.share, command, response, was_held=was_held)
 
@@ -175,7 +177,7 @@ class Dispatcher:
             mapping = topic.mapping_at(call.channel.share.position) if topic else None
             if mapping is not None:
                 header = request.reader.read(call.command.ext)
-                return await request.logical(call._replace(header=header), mapping, request.handler)
+                return await request.logical(replace(call, header=header), mapping, request.handler)
         return await request.handler(call)
 
     def _call(

@@ -12,6 +12,8 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from mocketmq.broker.registry.static_topic import MappingItem, QueueMapping, item_at
 from mocketmq.remoting.request import Handler, RemotingCall, Response
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
@@ -39,7 +41,7 @@ async def send(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler)
     if "queueOffset" not in response.ext:
         return response
     offset = queue.leader.logical_offset(int(response.ext["queueOffset"]))
-    return response._replace(ext={**response.ext, "queueId": str(number), "queueOffset": str(offset)})
+    return replace(response, ext={**response.ext, "queueId": str(number), "queueOffset": str(offset)})
 
 
 async def pull(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
@@ -78,7 +80,7 @@ async def pull(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler)
         "offsetDelta": str(begins.start),
     }
     is_own = code == ResponseCode.SUCCESS and item.broker == mapping.broker
-    return response._replace(ext=ext, code=code, remark=response.remark if is_own else None)
+    return replace(response, ext=ext, code=code, remark=response.remark if is_own else None)
 
 
 async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
@@ -92,8 +94,8 @@ async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handle
     response = await handler(_at(call, item, commit_offset=call.header.commit_offset - item.start))
     for before in queue.items[: queue.items.index(item)]:
         passed = _queue_of(call, before)
-        header = call.header._replace(queue_id=passed.queue_id, commit_offset=passed.next_offset)
-        await handler(call._replace(header=header))
+        header = replace(call.header, queue_id=passed.queue_id, commit_offset=passed.next_offset)
+        await handler(replace(call, header=header))
     return response
 
 
@@ -128,9 +130,8 @@ async def search(call: RemotingCall[Any], mapping: QueueMapping, handler: Handle
 
 async def _newest_since(call: RemotingCall[Any], queue: LogicalQueue, handler: Handler) -> MappingItem:
     """The newest queue with a message stored at the time or before; the first queue if there is none."""
-    after = call._replace(
-        header=call.header._replace(timestamp=call.header.timestamp + 1, boundary_type="lower")
-    )
+    header = replace(call.header, timestamp=call.header.timestamp + 1, boundary_type="lower")
+    after = replace(call, header=header)
     for item in reversed(queue.items):
         if _offset_in(await handler(_at(after, item))) > _queue_of(call, item).min_offset:
             return item
@@ -178,7 +179,7 @@ def _at(call: RemotingCall[Any], item: MappingItem, **changes: object) -> Remoti
             f" {registered.trouble}",
         )
     number = registered.share.number_of(call.header.topic, item.queue_id)
-    return call._replace(header=call.header._replace(queue_id=number, **changes))
+    return replace(call, header=replace(call.header, queue_id=number, **changes))
 
 
 def _queue_of(call: RemotingCall[Any], item: MappingItem) -> Queue:

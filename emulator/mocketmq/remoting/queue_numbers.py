@@ -3,6 +3,8 @@
 import random
 from typing import Any
 
+from msgspec.structs import replace
+
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.broker_share import BrokerShare
@@ -20,7 +22,7 @@ def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
         topic = topics.find_topic(header.topic)
         queues = topic.at_broker(share.position).write_queues if topic else 0
         queue_id = random.randrange(max(queues, 1))  # noqa: S311 - spreads load
-    return header._replace(queue_id=share.number_of(header.topic, queue_id))
+    return replace(header, queue_id=share.number_of(header.topic, queue_id))
 
 
 def at_broker(error: QueueNotFoundError, share: BrokerShare) -> QueueNotFoundError:

@@ -1,11 +1,12 @@
 """Declarations of requests, and the arguments and results of their handlers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.static_topic import QueueMapping
@@ -15,14 +16,14 @@ from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode, code_of
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.header import HeaderReader
+from mocketmq.remoting.wire.header import HeaderReader, RequestHeader
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.settings import Settings
 
 HeaderT = TypeVar("HeaderT")
 
 
-class RemotingCall(NamedTuple, Generic[HeaderT]):
+class RemotingCall(msgspec.Struct, Generic[HeaderT], frozen=True):
     """A request and its context.
 
     The handler must not change anything for an unauthorized sender. If ``may_wait`` is false, a long poll is
@@ -38,7 +39,7 @@ class RemotingCall(NamedTuple, Generic[HeaderT]):
     may_wait: bool = True
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True):
     """A handler's result. Every value of ``ext`` must be text, because clients expect that."""
 
     ext: Mapping[str, str] = MappingProxyType({})
@@ -109,8 +110,7 @@ class LongPoll(Enum):
     ANSWERED_AT_ONCE = auto()
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, dict=True):
     """A request that clients may send, declared in the file of its family.
 
     ``header`` is the class for its ext fields; ``names`` maps the class's fields to names on the wire where
@@ -122,11 +122,10 @@ class Request:
     """
 
     code: RequestCode
-    header: type[Any]
+    header: type[RequestHeader]
     handler: Handler
-    _: KW_ONLY
     access: AccessRule
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = MappingProxyType({})
     long_poll: LongPoll | None = None
     fast_path: FastPath | None = None
     effect: Effect | None = None

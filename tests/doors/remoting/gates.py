@@ -1,10 +1,10 @@
 """Holds up requests for tests, and observes the server's connections."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mocketmq.remoting.request import RemotingCall, Response
 from mocketmq.remoting.wire.codes import RequestCode

@@ -47,7 +47,7 @@ def header(code: int = V2, properties: Mapping[str, str] | str = "", **fields: o
         "batch": code == BATCH,
         **fields,
     }
-    assert set(given) <= set(SendMessageHeader._fields)
+    assert set(given) <= set(SendMessageHeader.__struct_fields__)
     names = REQUESTS[code].names
     return {
         names.get(name, _camel(name)): str(value).lower() if isinstance(value, bool) else str(value)

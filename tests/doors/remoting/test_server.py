@@ -6,11 +6,11 @@ import re
 import resource
 import socket
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import cast
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from mocketmq.app import running_emulator
 from mocketmq.errors import ListenError, StoreUnavailableError

@@ -1,10 +1,10 @@
 """Limits on requests in flight, unread answers, waiting pulls, and memory."""
 
 import asyncio
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from mocketmq.remoting.listening import server
 from mocketmq.remoting.listening.connection import ConnectionLimits, RemotingConnection

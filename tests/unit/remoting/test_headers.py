@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.requests.acknowledging import AckMessageHeader, ChangeInvisibleTimeHeader
@@ -186,9 +187,9 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
 ANY = {"bname": "broker-a", "nsd": "true", "ns": "n", "oway": "false", "Signature": "", "ReqT": "1"}
 """Ext fields that any request may carry (docs/protocol/remoting.md §2)."""
 
-OPTIONAL = {
-    SendMessageHeader: SendMessageHeader(*SENT[:8]),
-    PullMessageHeader: PullMessageHeader(*PULLED[:9]),
+OPTIONAL: dict[type[Any], Any] = {
+    SendMessageHeader: SendMessageHeader(*astuple(SENT)[:8]),
+    PullMessageHeader: PullMessageHeader(*astuple(PULLED)[:9]),
     PopMessageHeader: PopMessageHeader("g", "t", 3, 32, 60_000, 15_000, 1),
     NotificationHeader: NotificationHeader("g", "t", 3, 15_000),
     QueryMessageHeader: QueryMessageHeader("t", "k", 64, 0, 2**63 - 1, False),
@@ -226,7 +227,7 @@ def test_a_header_is_read(code: RequestCode) -> None:
 def test_missing_field_is_optional_or_refused_as_upstream(code: RequestCode) -> None:
     ext, header = FULL[code]
     names = [name for name in ext if name not in ("n", "acceptStandardJsonOnly")]
-    mandatory = len(names) - len(header._field_defaults)
+    mandatory = len(names) - len(header.__struct_defaults__)
     order = sorted(names, key=list(ext).index)
     required = {name for name in order if _is_missed(code, {k: v for k, v in ext.items() if k != name}, name)}
     assert len(required) == mandatory

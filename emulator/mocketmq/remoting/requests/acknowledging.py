@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.consuming.handles import PopHandle
@@ -33,7 +33,7 @@ from mocketmq.remoting.request import (
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.header import Int32, NoHeader
+from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader
 from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,
     ExtraInfo,
@@ -41,7 +41,7 @@ from mocketmq.remoting.wire.pop_handle import (
 )
 
 
-class AckMessageHeader(NamedTuple):
+class AckMessageHeader(RequestHeader):
     """``extra_info`` is the message's handle."""
 
     consumer_group: str
@@ -51,7 +51,7 @@ class AckMessageHeader(NamedTuple):
     offset: int
 
 
-class ChangeInvisibleTimeHeader(NamedTuple):
+class ChangeInvisibleTimeHeader(RequestHeader):
     """``extra_info`` is the message's handle; ``invisible_time`` is in milliseconds."""
 
     consumer_group: str

@@ -6,8 +6,9 @@ SLAVE, with ``slaveReadEnable``. An acting master also locks queues, and takes n
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
@@ -91,35 +92,36 @@ async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
     until_us = call.broker.replication.replicated_us(registered)
     is_behind = registered.state == "running" and until_us is not None
     cleared = COMMIT_OFFSET | SUSPEND if is_behind else COMMIT_OFFSET
-    header = call.header._replace(sys_flag=call.header.sys_flag & ~cleared)
-    response = await pulling.pull_until(call._replace(header=header), until_us)
+    header = replace(call.header, sys_flag=call.header.sys_flag & ~cleared)
+    response = await pulling.pull_until(replace(call, header=header), until_us)
     if response.code == ResponseCode.PULL_OFFSET_MOVED and response.remark != PullStatus.OFFSET_RESET.value:
         ext = {**response.ext, "nextBeginOffset": str(header.queue_offset)}
-        return response._replace(ext=ext, code=ResponseCode.PULL_RETRY_IMMEDIATELY)
+        return replace(response, ext=ext, code=ResponseCode.PULL_RETRY_IMMEDIATELY)
     if is_behind and response.code != ResponseCode.SUCCESS:
-        return response._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY)
+        return replace(response, code=ResponseCode.PULL_RETRY_IMMEDIATELY)
     return response
 
 
 async def _max_offset(call: RemotingCall[offsets.QueueHeader]) -> Response:
     registered = call.broker.registry.brokers[call.channel.share.position]
     until_us = call.broker.replication.replicated_us(registered)
-    queue = call.broker.registry.topics.find_queue(*call.header)
+    queue = call.broker.registry.topics.find_queue(call.header.topic, call.header.queue_id)
     if queue is None or until_us is None:
         return await offsets.max_offset(call)
     return Response({"offset": str(await call.broker.pull.end_at(queue, until_us))})
 
 
 async def _query_offset(call: RemotingCall[offsets.QueryConsumerOffsetHeader]) -> Response:
-    group, topic, queue_id, _ = call.header
-    queue = call.broker.registry.topics.find_queue(topic, queue_id)
-    offset = call.broker.slave_offsets.committed(group, queue) if queue else None
+    header = call.header
+    queue = call.broker.registry.topics.find_queue(header.topic, header.queue_id)
+    offset = call.broker.slave_offsets.committed(header.consumer_group, queue) if queue else None
     return await offsets.query(call) if offset is None else Response({"offset": str(offset)})
 
 
 async def _update_offset(call: RemotingCall[offsets.UpdateConsumerOffsetHeader]) -> Response:
-    group, topic, queue_id, offset = call.header
-    queue = call.broker.registry.topics.find_queue(topic, queue_id)
+    header = call.header
+    group, offset = header.consumer_group, header.commit_offset
+    queue = call.broker.registry.topics.find_queue(header.topic, header.queue_id)
     is_known = call.broker.registry.groups.find_group(group) is not None
     if is_known and queue is not None and 0 <= offset <= queue.next_offset:
         call.broker.slave_offsets.commit(group, queue, offset)

@@ -16,7 +16,7 @@ from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.header import NoHeader, RequestHeader
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _US_PER_HOUR: Final = 3_600_000_000
 _SWITCHES: Final = {"true": True, "false": False}
 
 
-class TimerEngineHeader(NamedTuple):
+class TimerEngineHeader(RequestHeader):
     """Where timers are to be: F for files, R for RocksDB."""
 
     engine: str = ""

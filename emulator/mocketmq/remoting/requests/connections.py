@@ -1,6 +1,6 @@
 """Lists the connected clients by group (docs/protocol/remoting.md §2.10)."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mocketmq.broker.registry.clients import Member, Subscription
 from mocketmq.clock import US_PER_MS
@@ -9,10 +9,10 @@ from mocketmq.remoting.access_rule import reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader
+from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, RequestHeader
 
 
-class ProducerGroupHeader(NamedTuple):
+class ProducerGroupHeader(RequestHeader):
     """Header of the request for a group's producers."""
 
     producer_group: str

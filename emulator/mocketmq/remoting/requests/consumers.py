@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -12,9 +12,10 @@ from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
+from mocketmq.remoting.wire.header import RequestHeader
 
 
-class RunningInfoHeader(NamedTuple):
+class RunningInfoHeader(RequestHeader):
     """``jstack_enable`` asks for the stacks of the client's threads."""
 
     consumer_group: str
@@ -22,7 +23,7 @@ class RunningInfoHeader(NamedTuple):
     jstack_enable: bool = False
 
 
-class ConsumeDirectlyHeader(NamedTuple):
+class ConsumeDirectlyHeader(RequestHeader):
     """``msg_id`` is an offset message id or, in mocketmq, a unique key."""
 
     consumer_group: str
@@ -30,7 +31,7 @@ class ConsumeDirectlyHeader(NamedTuple):
     msg_id: str | None = None
 
 
-class ConsumerStatusHeader(NamedTuple):
+class ConsumerStatusHeader(RequestHeader):
     """``client_addr`` is the id of the client to ask. The default is all clients."""
 
     topic: str

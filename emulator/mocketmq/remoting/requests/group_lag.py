@@ -1,7 +1,7 @@
 """Consumer lag, topic statistics and queue contents (docs/protocol/remoting.md §2.10)."""
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mocketmq.broker.inspection.group_progress import TopicProgress
 from mocketmq.broker.registry.statistics import MINUTE_US
@@ -15,7 +15,7 @@ from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Resp
 from mocketmq.remoting.requests.connections import subscription_data
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
-from mocketmq.remoting.wire.header import GroupHeader, Int32, TopicHeader
+from mocketmq.remoting.wire.header import GroupHeader, Int32, RequestHeader, TopicHeader
 from mocketmq.remoting.wire.record import encode_record
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.store.queue import Queue
@@ -27,21 +27,21 @@ _READ_BYTES: Final = 256 << 10
 """Size of the messages that are read at once for this."""
 
 
-class ConsumeStatsHeader(NamedTuple):
+class ConsumeStatsHeader(RequestHeader):
     """Without ``topic``, the request is about all topics that the group has consumed."""
 
     consumer_group: str
     topic: str = ""
 
 
-class TopicGroupHeader(NamedTuple):
+class TopicGroupHeader(RequestHeader):
     """Header of requests that name a topic and a group."""
 
     topic: str
     group: str
 
 
-class CorrectionOffsetHeader(NamedTuple):
+class CorrectionOffsetHeader(RequestHeader):
     """``filter_groups`` is a comma-separated list."""
 
     topic: str
@@ -49,13 +49,13 @@ class CorrectionOffsetHeader(NamedTuple):
     filter_groups: str = ""
 
 
-class BrokerConsumeStatsHeader(NamedTuple):
+class BrokerConsumeStatsHeader(RequestHeader):
     """``is_order`` selects only topics that are configured as ordered."""
 
     is_order: bool
 
 
-class QueryConsumeQueueHeader(NamedTuple):
+class QueryConsumeQueueHeader(RequestHeader):
     """Requests up to ``at_most`` entries, beginning at offset ``start``."""
 
     topic: str
@@ -90,8 +90,8 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
 
 async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     """Return a group's committed offsets and lag."""
-    group, topic = call.header
-    found = await call.broker.group_progress.of_group(group, topic.strip() or None, is_of_5=_is_of_5(call))
+    group, topic = call.header.consumer_group, call.header.topic.strip() or None
+    found = await call.broker.group_progress.of_group(group, topic, is_of_5=_is_of_5(call))
     return Response(body=dumps(_consume_stats(found, call.channel.share)))
 
 
@@ -130,7 +130,7 @@ async def topics_of_group(call: RemotingCall[GroupHeader]) -> Response:
 
 async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Response:
     """Return a group's subscription to a topic, according to its clients' heartbeats."""
-    topic, name = call.header
+    topic, name = call.header.topic, call.header.group
     body: dict[str, Any] = {"group": name, "topic": topic}
     if (wanted := _subscription(call, name, topic)) is not None:
         body["subscriptionData"] = wanted
@@ -157,8 +157,10 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
 
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     """Return the lowest committed offset of some groups in each queue, to which a group can be reset."""
-    topic, group, others = call.header
-    offsets = call.broker.group_progress.corrections(topic, group, others.split(","))
+    header, topic = call.header, call.header.topic
+    offsets = call.broker.group_progress.corrections(
+        topic, header.compare_group, header.filter_groups.split(",")
+    )
     share = call.channel.share
     table = {
         str(share.queue_id(topic, number)): _LONG_MAX if offset is None else offset
@@ -170,7 +172,8 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
 
 async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response:
     """Return the entries of a queue, beginning at an offset."""
-    topic, queue_id, start, at_most, group = call.header
+    header = call.header
+    topic, queue_id, start, group = header.topic, header.queue_id, header.start, header.consumer_group
     queue = call.broker.registry.topics.find_queue(topic, queue_id)
     name = f"{call.channel.share.queue_id(topic, queue_id)}@{topic}"
     if queue is None:
@@ -184,7 +187,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
             body["subscriptionData"] = wanted
     if not queue.min_offset <= start < queue.next_offset:
         return Response(body=dumps(body), remark=f"Index {start} of {name} is not exist!")
-    left, entries = min(max(at_most, 1), MAX_ENTRIES), list[dict[str, Any]]()
+    left, entries = min(max(header.at_most, 1), MAX_ENTRIES), list[dict[str, Any]]()
     while left and start < queue.next_offset:
         pulled = await call.broker.pull.browse(topic, queue_id, start, left, max_bytes=_READ_BYTES)
         if not pulled.messages:

@@ -18,10 +18,10 @@ from mocketmq.remoting.requests.topics import data_version
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import GroupHeader, NoHeader
+from mocketmq.remoting.wire.header import GroupHeader, NoHeader, RequestHeader
 
 
-class DeleteGroupHeader(NamedTuple):
+class DeleteGroupHeader(RequestHeader):
     """Clients of 4.x send ``remove_offset``, clients of 5.x ``clean_offset``."""
 
     group_name: str
@@ -61,9 +61,10 @@ async def create_all(call: RemotingCall[NoHeader]) -> Response:
 
 async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
     """Delete a group. As upstream, it is no error if the group does not exist."""
-    name, *is_cleaned = call.header
+    name = call.header.group_name
+    is_cleaned = call.header.remove_offset or call.header.clean_offset
     try:
-        await call.broker.consuming_groups.delete(name, clean_offsets=any(is_cleaned))
+        await call.broker.consuming_groups.delete(name, clean_offsets=is_cleaned)
     except GroupNotFoundError:
         return Response(remark=f"group {shorten(name)} did not exist")
     return Response()

@@ -1,15 +1,16 @@
 """The name server's key-value configurations (docs/protocol/remoting.md §2.1)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.access.needs import Action
 from mocketmq.remoting.access_rule import OPEN, administers
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import RequestHeader
 
 
-class PutConfigHeader(NamedTuple):
+class PutConfigHeader(RequestHeader):
     """A value with its namespace and key."""
 
     namespace: str
@@ -17,14 +18,14 @@ class PutConfigHeader(NamedTuple):
     value: str
 
 
-class ConfigKeyHeader(NamedTuple):
+class ConfigKeyHeader(RequestHeader):
     """Header of requests about one value."""
 
     namespace: str
     key: str
 
 
-class NamespaceHeader(NamedTuple):
+class NamespaceHeader(RequestHeader):
     """Header of the request for all values of a namespace."""
 
     namespace: str
@@ -32,13 +33,14 @@ class NamespaceHeader(NamedTuple):
 
 async def put(call: RemotingCall[PutConfigHeader]) -> Response:
     """Set a value."""
-    await call.broker.registry.name_server.put(*call.header)
+    header = call.header
+    await call.broker.registry.name_server.put(header.namespace, header.key, header.value)
     return Response()
 
 
 async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """Return a value. Raises RemotingError if the key does not exist."""
-    namespace, key = call.header
+    namespace, key = call.header.namespace, call.header.key
     value = call.broker.registry.name_server.value(namespace, key)
     if value is None:
         raise RemotingError(
@@ -49,7 +51,7 @@ async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
 
 async def delete(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """Remove a value, if it exists."""
-    await call.broker.registry.name_server.delete(*call.header)
+    await call.broker.registry.name_server.delete(call.header.namespace, call.header.key)
     return Response()
 
 

@@ -7,7 +7,7 @@ declares ACK_LITE_MESSAGE (200072), but neither sends nor serves it.
 
 import heapq
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mocketmq.broker.lite.subscriptions import has_more
 from mocketmq.broker.registry.groups import Group
@@ -19,7 +19,7 @@ from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import Int32, NoHeader, TopicHeader
+from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader, TopicHeader
 from mocketmq.store.messages import store_times
 from mocketmq.store.queue import LiteQueue
 
@@ -27,14 +27,14 @@ MAX_LISTED: Final = 10_000
 """Maximum number of lite topics in a response, as upstream."""
 
 
-class LiteTopicHeader(NamedTuple):
+class LiteTopicHeader(RequestHeader):
     """A lite topic and its parent."""
 
     parent_topic: str
     lite_topic: str
 
 
-class LiteClientHeader(NamedTuple):
+class LiteClientHeader(RequestHeader):
     """A client of a group; the response has up to ``max_count`` lite topics."""
 
     parent_topic: str
@@ -43,7 +43,7 @@ class LiteClientHeader(NamedTuple):
     max_count: Int32 = 1_000
 
 
-class LiteGroupHeader(NamedTuple):
+class LiteGroupHeader(RequestHeader):
     """A group, and one of its lite topics, or the ``top_k`` lite topics in which it lags most."""
 
     group: str
@@ -51,7 +51,7 @@ class LiteGroupHeader(NamedTuple):
     top_k: Int32 = 0
 
 
-class LiteDispatchHeader(NamedTuple):
+class LiteDispatchHeader(RequestHeader):
     """A group, and one of its clients, or all."""
 
     group: str
@@ -96,7 +96,7 @@ async def parent_info(call: RemotingCall[TopicHeader]) -> Response:
 
 async def topic_info(call: RemotingCall[LiteTopicHeader]) -> Response:
     """Return the offsets and subscribers of a lite topic."""
-    parent, name = call.header
+    parent, name = call.header.parent_topic, call.header.lite_topic
     topic = _parent(call, parent)
     queue = call.broker.registry.topics.lites.find(topic.name, name)
     subscribers: dict[tuple[str, str], None] = {}
@@ -118,7 +118,7 @@ async def topic_info(call: RemotingCall[LiteTopicHeader]) -> Response:
 
 async def client_info(call: RemotingCall[LiteClientHeader]) -> Response:
     """Return a client's subscription."""
-    parent, group_name, client_id, most = call.header
+    parent, group_name, client_id = call.header.parent_topic, call.header.group, call.header.client_id
     topic, group = _parent(call, parent), _group(call, group_name)
     if group.config.lite_parent != topic.name:
         raise RemotingError(
@@ -126,6 +126,7 @@ async def client_info(call: RemotingCall[LiteClientHeader]) -> Response:
         )
     found = call.broker.lite_subscriptions.find(client_id)
     names = list(found.names) if found else []
+    listed = max(0, min(call.header.max_count, MAX_LISTED))
     body = {
         "parentTopic": parent,
         "group": group_name,
@@ -133,7 +134,7 @@ async def client_info(call: RemotingCall[LiteClientHeader]) -> Response:
         "lastAccessTime": (wall_us() - steady_us() + found.repeated_us) // US_PER_MS if found else -1,
         "lastConsumeTime": 0,
         "liteTopicCount": len(names) if found else -1,
-        "liteTopicSet": [_lmq_name(parent, name) for name in names[: max(0, min(most, MAX_LISTED))]],
+        "liteTopicSet": [_lmq_name(parent, name) for name in names[:listed]],
     }
     return Response(body=dumps(body))
 

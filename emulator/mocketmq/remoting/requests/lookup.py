@@ -1,6 +1,6 @@
 """Looks up messages by key, unique key or log offset (docs/protocol/remoting.md §2.8)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.access.needs import Action
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
@@ -9,11 +9,11 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import Int32, RequestHeader
 from mocketmq.remoting.wire.record import encode_record
 
 
-class QueryMessageHeader(NamedTuple):
+class QueryMessageHeader(RequestHeader):
     """Times are in milliseconds. If ``unique_key_query`` is set, ``key`` is a unique key.
 
     5.5's ``index_type`` K stands for keys, U for unique keys and T for tags.
@@ -28,7 +28,7 @@ class QueryMessageHeader(NamedTuple):
     index_type: str = ""
 
 
-class ViewMessageHeader(NamedTuple):
+class ViewMessageHeader(RequestHeader):
     """``offset`` is a log offset."""
 
     offset: int

@@ -1,7 +1,7 @@
 """Heartbeats and group membership (docs/protocol/remoting.md §8.1)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.access.needs import Action, Need, to_consume
 from mocketmq.broker.filters.filter import (
@@ -23,7 +23,7 @@ from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader
+from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, RequestHeader
 
 _KINDS: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
 _MODELS: Final = (BROADCASTING, CLUSTERING)
@@ -41,7 +41,7 @@ MAX_SQL_TOGETHER: Final = 2 * MAX_SQL_LENGTH
 """Maximum length of all SQL92 filters in one heartbeat together, in characters."""
 
 
-class UnregisterClientHeader(NamedTuple):
+class UnregisterClientHeader(RequestHeader):
     """Names the groups that the client leaves."""
 
     client_id: str

@@ -3,7 +3,7 @@
 Sources: docs/protocol/remoting.md §2.4, §2.10.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -17,14 +17,14 @@ from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
-from mocketmq.remoting.wire.header import Int32, NoHeader
+from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader
 from mocketmq.rocketmq_versions import V5_0_0, V5_2_0
 
 END: Final = -1
 """Timestamp that means the end of a queue."""
 
 
-class QueryConsumerOffsetHeader(NamedTuple):
+class QueryConsumerOffsetHeader(RequestHeader):
     """Without ``set_zero_if_not_found``, the client of a group without an offset chooses the first offset."""
 
     consumer_group: str
@@ -33,7 +33,7 @@ class QueryConsumerOffsetHeader(NamedTuple):
     set_zero_if_not_found: bool = True
 
 
-class UpdateConsumerOffsetHeader(NamedTuple):
+class UpdateConsumerOffsetHeader(RequestHeader):
     """An offset to commit."""
 
     consumer_group: str
@@ -42,7 +42,7 @@ class UpdateConsumerOffsetHeader(NamedTuple):
     commit_offset: int
 
 
-class SearchOffsetHeader(NamedTuple):
+class SearchOffsetHeader(RequestHeader):
     """``timestamp`` is in milliseconds. Only 5.x clients send ``boundary_type``: ``lower`` or ``upper``."""
 
     topic: str
@@ -51,7 +51,7 @@ class SearchOffsetHeader(NamedTuple):
     boundary_type: str | None = None
 
 
-class QueueHeader(NamedTuple):
+class QueueHeader(RequestHeader):
     """Header of requests that name only a queue."""
 
     topic: str
@@ -60,8 +60,10 @@ class QueueHeader(NamedTuple):
 
 async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     """Return the offset from which a group consumes a queue. Raises RemotingError if there is none."""
-    group, topic, queue_id, anew = call.header
-    offset = call.broker.committed_offsets.start_offset(group, topic, queue_id, anew=anew)
+    header = call.header
+    offset = call.broker.committed_offsets.start_offset(
+        header.consumer_group, header.topic, header.queue_id, anew=header.set_zero_if_not_found
+    )
     if offset is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -71,36 +73,42 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
 
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     """Commit an offset. As upstream, this is never refused."""
-    if await call.broker.committed_offsets.report(*call.header):
+    header = call.header
+    if await call.broker.committed_offsets.report(
+        header.consumer_group, header.topic, header.queue_id, header.commit_offset
+    ):
         return Response()
     return Response(remark="Offset has been previously reset")
 
 
 async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
     """Return the offset of the message stored at a time, by the rule of 4.x or one of the two of 5.x."""
-    topic, queue_id, timestamp_ms, boundary = call.header
+    header, boundary = call.header, call.header.boundary_type
     if boundary is None and call.settings.server_version < V5_0_0:
         side: Side = "nearest"
     else:
         side = "upper" if (boundary or "").lower() == "upper" else "lower"
-    return _offset(await call.broker.offset_resets.search(topic, queue_id, timestamp_ms, side))
+    return _offset(
+        await call.broker.offset_resets.search(header.topic, header.queue_id, header.timestamp, side)
+    )
 
 
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
     """Return the offset for the queue's next message, or 0 if the queue does not exist, as upstream."""
-    queue = call.broker.registry.topics.find_queue(*call.header)
+    queue = call.broker.registry.topics.find_queue(call.header.topic, call.header.queue_id)
     return _offset(queue.next_offset if queue else 0)
 
 
 async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
     """Return the offset of the queue's oldest message."""
-    queue = call.broker.registry.topics.find_queue(*call.header)
+    queue = call.broker.registry.topics.find_queue(call.header.topic, call.header.queue_id)
     return _offset(queue.min_offset if queue else 0)
 
 
 async def earliest(call: RemotingCall[QueueHeader]) -> Response:
     """Return the time at which the queue's oldest message was stored."""
-    return Response({"timestamp": str(await call.broker.offset_resets.earliest_ms(*call.header))})
+    earliest_ms = await call.broker.offset_resets.earliest_ms(call.header.topic, call.header.queue_id)
+    return Response({"timestamp": str(earliest_ms)})
 
 
 def _offset(offset: int) -> Response:
@@ -147,7 +155,7 @@ OFFSETS: Final = RequestFamily(
 )
 
 
-class CloneOffsetsHeader(NamedTuple):
+class CloneOffsetsHeader(RequestHeader):
     """The default for ``topic`` is all topics. ``offline`` adds topics without a current subscription."""
 
     src_group: str
@@ -177,11 +185,10 @@ async def delay_offsets(call: RemotingCall[NoHeader]) -> Response:
 
 async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
     """Copy a group's committed offsets to another group."""
-    source, target, topic, is_offline = call.header
-    broker = call.broker
-    live = None if is_offline else broker.registry.clients.find_connected_group(source)
+    broker, header = call.broker, call.header
+    live = None if header.offline else broker.registry.clients.find_connected_group(header.src_group)
     topics = None if live is None else live.subscriptions.keys()
-    await broker.offset_resets.clone(source, target, topic or None, topics)
+    await broker.offset_resets.clone(header.src_group, header.dest_group, header.topic or None, topics)
     return Response()
 
 
@@ -207,7 +214,7 @@ OFFSET_TABLES: Final = RequestFamily(
 )
 
 
-class ResetOffsetHeader(NamedTuple):
+class ResetOffsetHeader(RequestHeader):
     """``timestamp`` is in milliseconds, or :data:`END`.
 
     RocketMQ before 5.2 moves offsets to the closest message, and without ``is_force`` only back. Clients of

@@ -1,6 +1,6 @@
 """Pops messages, waits for messages to pop, and peeks (docs/protocol/remoting.md §2.11)."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopTarget
 from mocketmq.broker.consuming.receiver import InFlightMessage
@@ -31,7 +31,7 @@ from mocketmq.remoting.request import (
 from mocketmq.remoting.requests.acknowledging import ACKNOWLEDGING, checked_invisible_us
 from mocketmq.remoting.wire.body import MAX_TEXT
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import Int32, RequestHeader
 from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,
     NOT_IN_ORDER,
@@ -46,7 +46,7 @@ from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queue import Queue
 
 
-class PopMessageHeader(NamedTuple):
+class PopMessageHeader(RequestHeader):
     """Times are in milliseconds. A negative ``queue_id`` means all queues; ``exp`` is the filter."""
 
     consumer_group: str
@@ -63,7 +63,7 @@ class PopMessageHeader(NamedTuple):
     attempt_id: str = ""
 
 
-class NotificationHeader(NamedTuple):
+class NotificationHeader(RequestHeader):
     """Fields are as in :class:`PopMessageHeader`. ``poll_time`` is the time to wait, in milliseconds."""
 
     consumer_group: str
@@ -75,7 +75,7 @@ class NotificationHeader(NamedTuple):
     attempt_id: str = ""
 
 
-class PeekMessageHeader(NamedTuple):
+class PeekMessageHeader(RequestHeader):
     """Fields are as in :class:`PopMessageHeader`, without the times."""
 
     consumer_group: str
@@ -84,7 +84,7 @@ class PeekMessageHeader(NamedTuple):
     max_msg_nums: Int32
 
 
-class PollingInfoHeader(NamedTuple):
+class PollingInfoHeader(RequestHeader):
     """A negative ``queue_id`` means all queues."""
 
     consumer_group: str

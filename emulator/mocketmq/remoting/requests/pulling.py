@@ -1,6 +1,6 @@
 """Answers a pull with the messages from an offset on (docs/protocol/remoting.md §2.3)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.pull import Pulled, PullStatus
@@ -15,12 +15,12 @@ from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.membership import check_kind, filter_of
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import Int32, RequestHeader
 from mocketmq.remoting.wire.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from mocketmq.remoting.wire.record import encode_record
 
 
-class PullMessageHeader(NamedTuple):
+class PullMessageHeader(RequestHeader):
     """``suspend_timeout_millis`` is the time to wait for messages; ``sub_version`` is in milliseconds."""
 
     consumer_group: str

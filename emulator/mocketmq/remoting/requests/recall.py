@@ -1,17 +1,18 @@
 """Recalls delayed messages by their handles (``broker/sending/recall_handle.py``)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.errors import EmulatorError
 from mocketmq.message.names import REGION
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, code_of
+from mocketmq.remoting.wire.header import RequestHeader
 
 _EXT: Final = {"MSG_REGION": REGION}
 
 
-class RecallMessageHeader(NamedTuple):
+class RecallMessageHeader(RequestHeader):
     """``recall_handle`` comes from the response to the send."""
 
     topic: str

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from mocketmq.access.needs import Action
@@ -19,23 +19,23 @@ from mocketmq.remoting.mapping_json import mapping_info
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import NoHeader, TopicHeader
+from mocketmq.remoting.wire.header import NoHeader, RequestHeader, TopicHeader
 from mocketmq.rocketmq_versions import V3_4_9
 
 
-class ClusterHeader(NamedTuple):
+class ClusterHeader(RequestHeader):
     """Header of the request for a cluster's topics."""
 
     cluster: str
 
 
-class BrokerHeader(NamedTuple):
+class BrokerHeader(RequestHeader):
     """Header of requests that name a broker."""
 
     broker_name: str
 
 
-class UnregisterTopicHeader(NamedTuple):
+class UnregisterTopicHeader(RequestHeader):
     """Without ``cluster_name``, the topic is removed from all clusters."""
 
     topic: str
@@ -152,8 +152,8 @@ async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Respons
 
     Raises RemotingError for a topic that the broker has, because both are one program.
     """
-    topic, cluster = call.header
-    if cluster in ("", CLUSTER) and call.broker.registry.topics.find_topic(topic):
+    topic = call.header.topic
+    if call.header.cluster_name in ("", CLUSTER) and call.broker.registry.topics.find_topic(topic):
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR,
             f"topic {shorten(topic)} exists in the broker, which shares this process; delete it there",

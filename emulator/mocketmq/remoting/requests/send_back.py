@@ -1,15 +1,15 @@
 """Takes back messages that a consumer returns for a retry (docs/protocol/remoting.md §6.2)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.remoting.access_rule import consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import Int32, RequestHeader
 
 
-class SendBackHeader(NamedTuple):
+class SendBackHeader(RequestHeader):
     """``offset`` is the message's log offset."""
 
     offset: int

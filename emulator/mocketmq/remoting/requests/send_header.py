@@ -1,11 +1,11 @@
 """The header of a send, in both forms: with full names, and with names of one letter (V2)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import Int32, RequestHeader
 
 
-class SendMessageHeader(NamedTuple):
+class SendMessageHeader(RequestHeader):
     """``born_timestamp`` is in milliseconds; ``batch`` means that the body holds several messages."""
 
     producer_group: str

@@ -3,7 +3,7 @@
 ``mqadmin`` computes the mappings, and sends each broker its own, one broker after the other.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.static_topic import QueueMapping
@@ -15,10 +15,10 @@ from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Resp
 from mocketmq.remoting.requests.topics import FILTER_TYPES
 from mocketmq.remoting.wire.body import object_of, text_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import Int32, RequestHeader
 
 
-class StaticTopicHeader(NamedTuple):
+class StaticTopicHeader(RequestHeader):
     """With ``force``, the mapping replaces one that it contradicts."""
 
     topic: str

@@ -10,9 +10,10 @@ from mocketmq.remoting.access_rule import reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import RequestHeader
 
 
-class StatisticHeader(NamedTuple):
+class StatisticHeader(RequestHeader):
     """``stats_key`` is a topic, ``topic@group``, or the name of the cluster."""
 
     stats_name: str
@@ -57,7 +58,7 @@ _KINDS: Final = {
 
 async def view(call: RemotingCall[StatisticHeader]) -> Response:
     """Return one statistic for the last minute, hour and day."""
-    name, key = call.header
+    name, key = call.header.stats_name, call.header.stats_key
     statistics, kind = call.broker.registry.statistics, _KINDS.get(name)
     meter = kind.meter(statistics, key) if kind else None
     if kind is None or meter is None:

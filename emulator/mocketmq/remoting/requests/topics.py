@@ -1,7 +1,7 @@
 """Lists, creates, changes and deletes topics (docs/protocol/remoting.md §2.9)."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
@@ -25,11 +25,11 @@ from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import Int32, NoHeader, TopicHeader
+from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader, TopicHeader
 from mocketmq.rocketmq_versions import V5_0_0
 
 
-class CreateTopicHeader(NamedTuple):
+class CreateTopicHeader(RequestHeader):
     """``attributes`` are changes, as ``+name=value,-name``."""
 
     topic: str
@@ -42,7 +42,7 @@ class CreateTopicHeader(NamedTuple):
     attributes: str = ""
 
 
-class TopicConfigHeader(NamedTuple):
+class TopicConfigHeader(RequestHeader):
     """``lo`` asks for the logical queues of a static topic, too."""
 
     topic: str

@@ -1,14 +1,14 @@
 """Commits half messages or rolls them back (docs/protocol/remoting.md §9)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import Int32, RequestHeader
 
 
-class EndTransactionHeader(NamedTuple):
+class EndTransactionHeader(RequestHeader):
     """Names the half message by its queue offset and its log offset."""
 
     producer_group: str

@@ -12,31 +12,32 @@ from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Resp
 from mocketmq.remoting.wire.body import object_of, objects_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import RequestHeader
 from mocketmq.remoting.wire.signature import ACCESS_KEY
 
 _SUBJECT: Final = "User:"
 _BLANK: Final = "The username is blank"
 
 
-class UsernameHeader(NamedTuple):
+class UsernameHeader(RequestHeader):
     """Names a user."""
 
     username: str = ""
 
 
-class UserFilterHeader(NamedTuple):
+class UserFilterHeader(RequestHeader):
     """Text that a user's name contains."""
 
     filter: str = ""
 
 
-class SubjectHeader(NamedTuple):
+class SubjectHeader(RequestHeader):
     """Names a user as ``User:name``."""
 
     subject: str = ""
 
 
-class DeletePoliciesHeader(NamedTuple):
+class DeletePoliciesHeader(RequestHeader):
     """The policies to delete: without a resource, all."""
 
     subject: str = ""
@@ -44,7 +45,7 @@ class DeletePoliciesHeader(NamedTuple):
     resource: str = ""
 
 
-class PolicyFilterHeader(NamedTuple):
+class PolicyFilterHeader(RequestHeader):
     """Texts that a subject and a resource contain."""
 
     subject_filter: str = ""
@@ -146,7 +147,7 @@ async def get_policies(call: RemotingCall[SubjectHeader]) -> Response:
 
 async def list_policies(call: RemotingCall[PolicyFilterHeader]) -> Response:
     """List the policies of all users. Without any, the body is empty."""
-    subjects, resources = (text.strip() for text in call.header)
+    subjects, resources = call.header.subject_filter.strip(), call.header.resource_filter.strip()
     found = [
         acl
         for user in call.broker.registry.users.sorted_by_name()
