@@ -23,7 +23,7 @@ from mocketmq.remoting.listening.ports import Ports
 from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.settings import Settings
 from mocketmq_compat import address_discovery
-from mocketmq_compat.aliyun_http import door as aliyun_http
+from mocketmq_compat.aliyun_http import late_door as aliyun_http
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def _protocols(
 ) -> tuple[dict[str, HttpHandler], list[Listener]]:
     """Make the handlers for the JSON API's port, by first path segment, and the listeners on other ports."""
     namesrv_ports = () if remoting is None else remoting.namesrv_ports
-    aliyun = aliyun_http.AliyunDoor(broker, settings, access, bodies).answer
+    aliyun = aliyun_http.LateDoor(broker, settings, access, bodies).answer
     by_segment = {
         aliyun_http.SEGMENT: aliyun,
         address_discovery.SEGMENT: address_discovery.address_discovery(

@@ -1,9 +1,10 @@
 """Serves Aliyun's HTTP protocol: authenticates requests and calls their operations."""
 
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from typing import Final, NamedTuple
 
 from mocketmq.access.access import Access
@@ -38,9 +39,6 @@ from mocketmq_compat.aliyun_http.consuming import (
 from mocketmq_compat.aliyun_http.errors import AliyunError
 from mocketmq_compat.aliyun_http.publishing import publish
 from mocketmq_compat.aliyun_http.signature import check_digest, check_signature
-
-SEGMENT: Final = "topics"
-"""First segment of this protocol's paths."""
 
 _TEMPLATE: Final = "/topics/{topic}/messages"
 
@@ -91,7 +89,11 @@ class AliyunDoor:
         self._settings = settings
         self._access = access
         self._bodies = bodies
-        broker.faults.declare(_DOOR, (name for names in _NAMES.values() for name in names))
+
+    @property
+    def operations(self) -> Iterable[str]:
+        """All names of operations that fault rules can match."""
+        return chain.from_iterable(_NAMES.values())
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:
         """Handle a request. Raises only CancelledError, when the client disconnects."""

@@ -56,7 +56,7 @@ class FaultRules:
         self._brokers = brokers
         self._outage_doors = outage_doors
         self._by_name: dict[str, FaultInjector] = {}
-        self._operations: dict[str, frozenset[str]] = {}
+        self._operations: dict[str, Callable[[], Iterable[str]]] = {}
         self._while_removed: list[Callable[[Batch, FaultInjector], None]] = []
         self._once_changed: list[Callable[[], Awaitable[None]]] = []
 
@@ -82,9 +82,9 @@ class FaultRules:
             raise FaultNotFoundError(f"no fault has the name {name[:80]!r}")
         return found
 
-    def declare(self, door: str, operations: Iterable[str]) -> None:
-        """Register an open protocol with all names of its operations."""
-        self._operations[door] = frozenset(operations)
+    def declare(self, door: str, operations: Callable[[], Iterable[str]]) -> None:
+        """Register an open protocol. ``operations`` returns all names of its operations."""
+        self._operations[door] = operations
 
     async def load(self) -> None:
         """Load the last run's rules from the store."""
@@ -163,8 +163,11 @@ class FaultRules:
             raise InvalidArgumentError(
                 "do", rule.do, "other faults: replicate-late needs slaves; start with --slaves 1"
             )
-        if rule.operation is not UNSET and not any(rule.operation in names for names in doors.values()):
-            words = sorted({name for names in doors.values() for name in names if name.islower()})
+        if rule.operation is UNSET:
+            return
+        names = {name for operations in doors.values() for name in operations()}
+        if rule.operation not in names:
+            words = sorted(filter(str.islower, names))
             allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"
             raise InvalidArgumentError("operation", rule.operation, allowed)
 

@@ -97,7 +97,7 @@ class GrpcServer:
     async def start(self) -> None:
         """Accept clients. Raises ListenError."""
         await self._listen()
-        self._broker.faults.declare(DOOR, operations())
+        self._broker.faults.declare(DOOR, operations)
         self._brokers.on_changed.append(self._brokers_changed)
         for local, listener in self._endpoints:
             name = self._brokers.only_name if local is None else local.name

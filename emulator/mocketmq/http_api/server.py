@@ -5,6 +5,7 @@ It uses aiohttp's low-level server, because aiohttp's Application would take a t
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, cast
 
@@ -86,14 +87,7 @@ class HttpServer:
         for group in self._api.route_groups:
             for route in group.routes:
                 self._router.add_route(route.method, route.path, Endpoint(self._api, route))
-        names = {
-            name
-            for group in self._api.route_groups
-            for route in group.routes
-            if route.operation is not None
-            for name in (route.operation, route.handler.__name__)
-        }
-        broker.faults.declare("http", names)
+        broker.faults.declare("http", self._operations)
         self._listeners = (
             Listener("http", settings.http_port, guard, others.by_segment, self._answer, _PAGES),
             *others.listeners,
@@ -103,6 +97,12 @@ class HttpServer:
         self._answers = Answers()
         self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol
         self._ticking: asyncio.TimerHandle | None = None
+
+    def _operations(self) -> Iterator[str]:
+        for group in self._api.route_groups:
+            for route in group.routes:
+                if route.operation is not None:
+                    yield from (route.operation, route.handler.__name__)
 
     @property
     def api(self) -> Api:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -52,21 +52,47 @@ class Served(NamedTuple):
 class Dispatcher:
     """Serves requests of all codes; ``latencies`` has those of the responses, in milliseconds.
 
-    Their keys are the fields of :class:`Served`, as plain tuples, which each request makes faster.
+    Their keys are the fields of :class:`Served`, as plain tuples, which each request makes faster. The first
+    code that is not in ``requests`` adds those that ``load_others`` imports.
     """
 
     def __init__(
-        self, broker: Broker, settings: Settings, requests: Mapping[int, Request], guard: Guard | None = None
+        self,
+        broker: Broker,
+        settings: Settings,
+        requests: Mapping[int, Request],
+        load_others: Callable[[], Mapping[int, Request]],
+        guard: Guard | None = None,
     ) -> None:
         self.latencies: dict[tuple[int, str, int, bool, bool], Histogram] = {}
         self._broker = broker
         self._settings = settings
         self._requests = dict(requests)
+        self._load_others = load_others
+        self._has_others = False
         self._is_cluster = len(broker.registry.brokers) > 1
         self._static_topics = broker.registry.topics.static_topics
         self._guard = guard
         self._labels = {code: str(code) for code in requests}
-        broker.faults.declare(DOOR, operations(requests))
+        broker.faults.declare(DOOR, self._operations)
+
+    def _operations(self) -> Iterable[str]:
+        self._add_others()
+        return operations(self._requests)
+
+    def _add_others(self) -> None:
+        if not self._has_others:
+            self._has_others = True
+            for code, request in self._load_others().items():
+                self._requests.setdefault(code, request)
+                self._labels.setdefault(code, str(code))
+
+    def _find(self, code: int) -> Request | None:
+        request = self._requests.get(code)
+        if request is None:
+            self._add_others()
+            request = self._requests.get(code)
+        return request
 
     @property
     def answered(self) -> Counter[tuple[str, int]]:
@@ -78,12 +104,12 @@ class Dispatcher:
 
     def long_poll(self, code: int) -> LongPoll | None:
         """The response to a request with this code when too many are waiting; None if it never waits."""
-        request = self._requests.get(code)
+        request = self._find(code)
         return None if request is None else request.long_poll
 
     def is_reading(self, code: int) -> bool:
         """Whether a request with this code is useless once its client has disconnected."""
-        request = self._requests.get(code)
+        request = self._find(code)
         return request is not None and (request.is_reading or request.long_poll is not None)
 
     def begin_request(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
@@ -152,7 +178,7 @@ class Dispatcher:
         return response
 
     async def _serve(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
-        request = self._requests.get(command.code)
+        request = self._find(command.code)
         if request is None:
             raise _unsupported(command.code)
         call = self._call(request, channel, command, may_wait=may_wait)

@@ -5,7 +5,7 @@ Each port serves every request, because the request codes of name server and bro
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -29,9 +29,9 @@ from mocketmq.remoting.listening.advertised_address import (
 )
 from mocketmq.remoting.listening.connection import ConnectionHub, Reached, RemotingConnection
 from mocketmq.remoting.listening.ports import Ports, cannot_listen
+from mocketmq.remoting.request import Request
 from mocketmq.remoting.request_attributes import DOOR
-from mocketmq.remoting.requests.at_slave import requests_at_slave
-from mocketmq.remoting.requests.families import REQUESTS
+from mocketmq.remoting.requests.of_applications import FAMILIES, by_code
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,20 @@ GRACE_S: Final = 2.0
 TICK_S: Final = 10.0
 IDLE_TICKS: Final = 12
 """Number of ticks without a byte after which a connection is closed, 120 s in all, as upstream."""
+
+
+def _all_requests() -> Mapping[int, Request]:
+    """The requests of applications and of tools."""
+    from mocketmq.remoting.requests import families  # noqa: PLC0415 - not needed to start
+
+    return families.REQUESTS
+
+
+def _at_slave() -> Mapping[int, Request]:
+    """The requests that slaves serve or refuse."""
+    from mocketmq.remoting.requests.at_slave import requests_at_slave  # noqa: PLC0415 - for slaves only
+
+    return requests_at_slave(_all_requests())
 
 
 class RemotingServer:
@@ -69,8 +83,8 @@ class RemotingServer:
         self.broker_port = ports.broker_port
         self.vip_port = ports.vip_port
         guard = None if access is None else Guard(access)
-        self.dispatcher = Dispatcher(broker, settings, REQUESTS, guard)
-        self._at_slave = Dispatcher(broker, settings, requests_at_slave(REQUESTS), guard)
+        self._at_slave = Dispatcher(broker, settings, {}, _at_slave, guard)
+        self.dispatcher = Dispatcher(broker, settings, by_code(FAMILIES), _all_requests, guard)
         self._at_slave.latencies = self.dispatcher.latencies
         self.grace_s = GRACE_S
         self.tick_s = TICK_S
