@@ -5,12 +5,14 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mocketmq.broker.filters.sql_expressions import Expression, ExpressionError, IncomparableError
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import TAGS, decode_properties, java_hash
+
+if TYPE_CHECKING:
+    from mocketmq.broker.filters.sql_expressions import Expression
 
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
@@ -66,7 +68,7 @@ class SqlFilter:
     Source: docs/protocol/remoting.md §8.4.
     """
 
-    condition: Expression
+    condition: "Expression"
     hashes: tuple[int, ...] = ()
     """Always empty, because an SQL92 filter does not select by tags."""
 
@@ -81,10 +83,7 @@ class SqlFilter:
 
     def accepts(self, properties: str) -> bool:
         """Like ``matches``, for properties as they are stored."""
-        try:
-            return self.condition.evaluate(decode_properties(properties)) is True
-        except IncomparableError:
-            return False
+        return self.condition.is_true(decode_properties(properties))
 
 
 Filter = TagFilter | SqlFilter
@@ -103,7 +102,7 @@ async def prepare(kind: str) -> None:
 
 @lru_cache(maxsize=_PARSED)
 def _sql_filter(expression: str) -> SqlFilter:
-    from mocketmq.broker.filters import sql_grammar  # noqa: PLC0415 - slow, and rarely needed
+    from mocketmq.broker.filters import sql_expressions, sql_grammar  # noqa: PLC0415 - slow, and rarely needed
 
     allowed = "an expression of SQL92, such as price > 10 AND region IN ('x', 'y')"
     if len(expression) > MAX_SQL_LENGTH:
@@ -112,7 +111,7 @@ def _sql_filter(expression: str) -> SqlFilter:
         )
     try:
         return SqlFilter(sql_grammar.parse(expression))
-    except ExpressionError as error:
+    except sql_expressions.ExpressionError as error:
         before = expression[: error.start]
         line, column = before.count("\n") + 1, error.start - before.rfind("\n")
         raise InvalidArgumentError(

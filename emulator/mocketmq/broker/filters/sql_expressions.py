@@ -12,10 +12,11 @@ nulls are equal. - A property by itself is never true, only false or null.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import copysign, inf, isnan
 from operator import ge, gt, le, lt
 from typing import Final
+
+import msgspec
 
 MAX_DEPTH: Final = 100
 """Maximum depth of nesting. Upstream accepts as many levels as fit on a thread's stack."""
@@ -53,8 +54,7 @@ class IncomparableError(Exception):
     """Two values cannot be compared, so the message does not match."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """An expression that can be evaluated, from ``start`` to ``end`` of the text. ``depth`` counts nesting.
 
     A constant has its value in ``constant``, in a tuple because the value may be null. A property has a name.
@@ -67,6 +67,13 @@ class Expression:
     constant: tuple[()] | tuple[Value] = ()
     property_name: str | None = None
     depth: int = 1
+
+    def is_true(self, properties: Properties) -> bool:
+        """Whether the expression is true, rather than false, null or not comparable."""
+        try:
+            return self.evaluate(properties) is True
+        except IncomparableError:
+            return False
 
 
 # Values
