@@ -6,15 +6,16 @@ must be valid. The same rule parses all three. Topics, groups, faults and seeds 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from mocketmq import setting_rules as rules
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
 from mocketmq.message.names import MAX_BROKERS
-from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.settings import BrokerDeclaration, Declaration, GroupDeclaration, Settings, TopicDeclaration
 from mocketmq.settings_file import SettingsFile
 from mocketmq.suggestion import suggestion_for
 
@@ -46,12 +47,12 @@ def options() -> tuple[Option, ...]:
     return tuple(
         Option(
             name,
-            each.metadata["help"],
-            each.metadata["default"],
-            each.metadata["rule"] is rules.BOOLEAN,
-            each.metadata["rule"].words,
+            each.help,
+            each.default or "",
+            each.rule is rules.BOOLEAN,
+            each.rule.words,
         )
-        for name, each in _by_name(Settings).items()
+        for name, (_, each) in Settings.declared.items()
     )
 
 
@@ -77,7 +78,7 @@ def load_settings(
         import logging  # noqa: PLC0415 - importing the settings must stay cheap
 
         logging.getLogger(__name__).warning("%s", sentence)
-    variables = {name: environ.get(variable_of(name)) or None for name in _by_name(Settings)}
+    variables = {name: environ.get(variable_of(name)) or None for name in Settings.declared}
     given = (
         _read(Settings, table, file)
         | _read(Settings, _given(variables), variable_of)
@@ -143,16 +144,17 @@ def _check_brokers(topics: Sequence[TopicDeclaration], known: Sequence[str], fil
                 raise SettingError(place, name, f"{' or '.join(known)}{file.given_by(place)}")
 
 
-def schema_of(kind: type[Any]) -> dict[str, dict[str, Any]]:
+def schema_of(kind: type[Declaration]) -> dict[str, dict[str, Any]]:
     """The JSON schemas of the keys of a table of the file, from the rules that read them."""
     schemas = {}
-    for name, each in _by_name(kind).items():
-        rule, help_text = each.metadata["rule"], each.metadata.get("help", "")
-        described = f"{help_text}. Allowed: {rule.allowed}" if help_text else f"Allowed: {rule.allowed}"
-        schemas[name] = {**rule.schema, "description": described}
-        default = each.metadata.get("default")
-        if default and schemas[name].get("type") == "string":
-            schemas[name]["default"] = default
+    for name, (_, each) in kind.declared.items():
+        allowed = f"Allowed: {each.rule.allowed}"
+        schemas[name] = {
+            **each.rule.schema,
+            "description": f"{each.help}. {allowed}" if each.help else allowed,
+        }
+        if each.default and schemas[name].get("type") == "string":
+            schemas[name]["default"] = each.default
     return schemas
 
 
@@ -168,7 +170,7 @@ def variable_of(name: str) -> str:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a sentence for each variable with mocketmq's prefix that has no effect."""
-    known = {*map(variable_of, _by_name(Settings)), *_NOT_SETTINGS}
+    known = {*map(variable_of, Settings.declared), *_NOT_SETTINGS}
     names = [each.removeprefix(_PREFIX) for each in known]
     sentences = []
     for variable, text in environ.items():
@@ -186,20 +188,18 @@ class _Word(str):
     __repr__ = str.__str__
 
 
-def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
-    """Map the users' names of settings to the fields that can be parsed from text."""
-    return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
-
-
 def _read(
-    kind: type[Any], raw: Mapping[str, object], source: SettingsFile | Callable[[str], str], place: str = ""
+    kind: type[Declaration],
+    raw: Mapping[str, object],
+    source: SettingsFile | Callable[[str], str],
+    place: str = "",
 ) -> dict[str, Any]:
     """Read and check the values of one source, by field.
 
     ``source`` is a file, with ``place`` as prefix of the names, or a function that returns the flag or
     variable of a name.
     """
-    known = _by_name(kind)
+    known = kind.declared
 
     def mistake(name: str, shown: object, allowed: str) -> SettingError:
         if isinstance(source, SettingsFile):
@@ -213,11 +213,12 @@ def _read(
             meant = suggestion_for(name, names)
             guess = f" (did you mean {meant}?)" if meant else ""
             raise mistake(name, _Word(f"unknown{guess}"), ", ".join(names))
-        rule = known[name].metadata["rule"]
+        field, declared = known[name]
+        rule = declared.rule
         try:
-            values[known[name].name] = rule.parse(_as_text(value, is_list=rule.is_list))
+            values[field] = rule.parse(_as_text(value, is_list=rule.is_list))
         except (ValueError, InvalidArgumentError):
-            shown = _Word("hidden") if known[name].metadata.get("secret") else value
+            shown = _Word("hidden") if declared.is_secret else value
             raise mistake(name, shown, rule.allowed) from None
     return values
 
@@ -245,7 +246,7 @@ def _declarations(
     for index, table in enumerate(file.checked_tables(name, tables)):
         place = f"{name}[{index}]."
         if "name" not in table:
-            allowed = _by_name(kind)["name"].metadata["rule"].allowed
+            allowed = kind.declared["name"][1].rule.allowed
             raise SettingError(
                 f"{place}name", _Word("missing"), f"{allowed} (to be given by {file.place_of(place)})"
             )

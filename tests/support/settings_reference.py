@@ -1,11 +1,8 @@
 """Generate docs/settings-reference.md from the settings: ``python -m tests.support.settings_reference``."""
 
-from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Setting, Settings, TopicDeclaration
 from mocketmq.settings_sources import flag_of, variable_of
 from tests.support.markdown import marked_up, sentence_case, table
 
@@ -35,7 +32,7 @@ of [FaultIn](json-api-reference.md#faultin).
 def page() -> str:
     """Return the text of the page."""
     blocks = [_INTRODUCTION.rstrip()]
-    blocks += table(("setting", "meaning", "allowed"), map(_setting, _declared(Settings)))
+    blocks += table(("setting", "meaning", "allowed"), map(_setting, Settings.declared.items()))
     blocks.append(_IN_FILE.rstrip())
     for name, kind in (
         ("topics", TopicDeclaration),
@@ -43,30 +40,23 @@ def page() -> str:
         ("brokers", BrokerDeclaration),
     ):
         blocks.append(f"### `[[{name}]]`")
-        blocks += table(("field", "meaning", "allowed"), map(_field, _declared(kind)))
+        blocks += table(("field", "meaning", "allowed"), map(_field, kind.declared.items()))
     return "\n\n".join(blocks) + "\n"
 
 
-def _declared(kind: type[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the names and the metadata of the fields that have a rule."""
-    for each in fields(kind):
-        if each.metadata:
-            yield each.metadata.get("name") or each.name, each.metadata
-
-
-def _setting(declared: tuple[str, Any]) -> tuple[str, ...]:
+def _setting(declared: tuple[str, tuple[str, Setting]]) -> tuple[str, ...]:
     name, _ = declared
     _, *cells = _field(declared)
     return f"`{name}`<br>`{flag_of(name)}`<br>`{variable_of(name)}`", *cells
 
 
-def _field(declared: tuple[str, Any]) -> tuple[str, ...]:
-    name, metadata = declared
-    default = f"<br>default `{metadata['default']}`" if metadata.get("default") else ""
+def _field(declared: tuple[str, tuple[str, Setting]]) -> tuple[str, ...]:
+    name, (_, setting) = declared
+    default = f"<br>default `{setting.default}`" if setting.default else ""
     return (
         f"`{name}`",
-        sentence_case(marked_up(metadata.get("help", ""))),
-        f"{marked_up(metadata['rule'].allowed)}{default}",
+        sentence_case(marked_up(setting.help)),
+        f"{marked_up(setting.rule.allowed)}{default}",
     )
 
 

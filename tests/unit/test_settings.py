@@ -1,7 +1,6 @@
 """Settings: four sources in order, one rule for all, and errors with instructions."""
 
 import re
-from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def test_defaults_apply_without_any_source() -> None:
 
 
 def test_settings_are_frozen() -> None:
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         Settings().http_port = 1  # type: ignore[misc]
 
 
@@ -312,8 +311,9 @@ def test_bad_access_keys_are_refused_and_never_shown(text: str) -> None:
     assert refused.value.__suppress_context__
 
 
-def test_secrets_are_not_in_the_repr() -> None:
-    settings = load_settings({}, {"MOCKETMQ_TOKEN": "hush", "MOCKETMQ_ACCESS_KEYS": "id:quiet"})
+def test_secrets_are_not_in_the_repr(config: Path) -> None:
+    config.write_text('access_keys = "id:quiet"')
+    settings = load_settings({}, {"MOCKETMQ_TOKEN": "hush"}, config)
     assert settings.token == "hush"  # noqa: S105
     assert settings.access_keys == {"id": "quiet"}
     assert "hush" not in repr(settings)
@@ -417,7 +417,7 @@ def test_a_wrong_declaration_is_refused_with_its_place(content: str, text: str, 
 
 def test_options_offer_every_setting_but_the_declarations() -> None:
     offered = options()
-    assert len(offered) == len(fields(Settings)) - len(
+    assert len(offered) == len(Settings.__struct_fields__) - len(
         ("topics", "groups", "declared_brokers", "faults", "messages", "progress", "file")
     )
     assert all(option.help for option in offered)

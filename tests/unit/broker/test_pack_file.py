@@ -177,7 +177,7 @@ def test_settings_that_shape_the_broker_come_back_and_all_others_do_not() -> Non
     packed = load_settings({**GIVEN, **elsewhere}, {})
     shown = msgspec.json.decode(msgspec.json.encode(shown_settings(packed)))
     opened = opened_settings(shown, "x.mocketmq", 0)
-    alike = {name for name in Settings.__dataclass_fields__ if getattr(opened, name) == getattr(packed, name)}
+    alike = {name for name in Settings.__struct_fields__ if getattr(opened, name) == getattr(packed, name)}
     assert {*GIVEN} - {"max_wait", "transaction_timeout"} | {"max_wait_us", "transaction_timeout_us"} <= alike
     assert (opened.data, opened.clock, opened.token, opened.record) == (":memory:", "manual", None, None)
     assert (opened.http_port, opened.broker_port, opened.retain_age_us) == (0, 0, 0)
@@ -200,7 +200,7 @@ def test_it_is_decided_for_every_setting_whether_an_opened_broker_takes_it() -> 
 
 def test_every_setting_that_is_secret_is_masked() -> None:
     secrets = {"token": "sesame", "access_keys": "me:sesame", "security_tokens": "me:sesame"}
-    declared = {each.name for each in Settings.__dataclass_fields__.values() if each.metadata.get("secret")}
+    declared = {name for name, (_, each) in Settings.declared.items() if each.is_secret}
     assert declared == {*secrets}
     shown = shown_settings(load_settings(secrets, {}))
     assert {shown[name] for name in secrets} == {MASK}

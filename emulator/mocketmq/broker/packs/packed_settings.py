@@ -5,7 +5,6 @@ directory and credentials of its own, and its clock is manual.
 """
 
 from collections.abc import Mapping
-from dataclasses import Field, fields
 from typing import Any, Final
 
 from mocketmq import setting_rules as rules
@@ -13,7 +12,7 @@ from mocketmq.broker.packs.pack_file import PackError
 from mocketmq.duration import format_duration
 from mocketmq.errors import SettingError
 from mocketmq.rocketmq_versions import version_name
-from mocketmq.settings import Settings
+from mocketmq.settings import Setting, Settings
 from mocketmq.settings_sources import load_settings
 from mocketmq.store.database import MEMORY
 
@@ -40,11 +39,10 @@ def shown_settings(settings: Settings) -> dict[str, object]:
     Seeds are left out, because the broker has stored them.
     """
     shown: dict[str, object] = {}
-    for each in fields(Settings):
-        value = getattr(settings, each.name)
-        if each.metadata and value is not None:
-            name = each.metadata["name"] or each.name
-            shown[name] = MASK if each.metadata["secret"] else _as_given(value, each)
+    for name, (field, declared) in Settings.declared.items():
+        value = getattr(settings, field)
+        if value is not None:
+            shown[name] = MASK if declared.is_secret else _as_given(value, field, declared)
     brokers = [
         {name: value for name in _OF_BROKERS if (value := getattr(each, name)) is not None}
         for each in settings.declared_brokers
@@ -53,15 +51,15 @@ def shown_settings(settings: Settings) -> dict[str, object]:
     return shown | {"declared_brokers": brokers, **tables}
 
 
-def _as_given(value: Any, declared: Field[Any]) -> bool | int | str:
+def _as_given(value: Any, field: str, declared: Setting) -> bool | int | str:
     """The value as a user would write it."""
-    if declared.metadata["rule"] is rules.VERSION:
+    if declared.rule is rules.VERSION:
         return version_name(value).removeprefix("V").replace("_", ".")
-    if declared.metadata["rule"] is rules.CRASH_LOSS and not isinstance(value, str):
+    if declared.rule is rules.CRASH_LOSS and not isinstance(value, str):
         return format_duration(value)
     if isinstance(value, frozenset):
         return ",".join(sorted(value))
-    if declared.name.endswith("_us"):
+    if field.endswith("_us"):
         return format_duration(value)
     given: bool | int | str = value
     return given
