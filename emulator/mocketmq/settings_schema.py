@@ -7,11 +7,15 @@ import msgspec
 
 from mocketmq.http_api.faults import FaultIn
 from mocketmq.http_api.seeds import SeedMessage, SeedProgress
-from mocketmq.settings import BrokerDeclaration, GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.settings import BrokerDeclaration, Declaration, GroupDeclaration, Settings, TopicDeclaration
 from mocketmq.settings_sources import schema_of
 
 _REFERENCE: Final = "#/$defs/{name}"
-_DECLARED: Final = {"topics": TopicDeclaration, "groups": GroupDeclaration, "brokers": BrokerDeclaration}
+_DECLARED: Final[dict[str, type[Declaration]]] = {
+    "topics": TopicDeclaration,
+    "groups": GroupDeclaration,
+    "brokers": BrokerDeclaration,
+}
 _CHECKED: Final = {"faults": FaultIn, "messages": SeedMessage, "progress": SeedProgress}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from mmap import ACCESS_COPY, mmap
 from typing import Any, Final, cast
 
 from mocketmq.broker.registry.brokers import RegisteredBroker
@@ -30,7 +31,8 @@ class GrpcConnection(asyncio.BufferedProtocol):
     is the broker whose endpoint the client has reached; None if the endpoint is that of the cluster.
     """
 
-    _buffer = memoryview(bytearray(READ_BYTES))  # shared, because each read is copied out at once
+    # Shared, because each read is copied out at once. It takes only as much memory as the largest read.
+    _buffer = memoryview(mmap(-1, READ_BYTES, access=ACCESS_COPY))
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from mmap import ACCESS_COPY, mmap
 from typing import Final, NamedTuple, cast
 
 from mocketmq.broker.name_servers import NameServerView
@@ -105,7 +106,9 @@ class ConnectionHub:
         self.waiting_bytes = 0
         self.has_paused = False
         self.cut_off: frozenset[int] = frozenset()
-        memory = memoryview(bytearray(READ_BYTES))
+        memory = memoryview(
+            mmap(-1, READ_BYTES, access=ACCESS_COPY)
+        )  # takes only as much memory as the largest read
         self.full, self.short = memory, memory[:SHORT_READ_BYTES]
 
 
