@@ -1,6 +1,7 @@
 """The attributes of a remoting request: those that fault rules match, and those of its log line."""
 
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import Final
 
 from mocketmq.broker.registry.clients import Clients
@@ -33,10 +34,6 @@ _WORDS: Final[Mapping[int, Operation]] = {
     RequestCode.HEART_BEAT: "heartbeat",
 }
 """Requests that fault rules also know by a name that all protocols share."""
-_NAMES: Final = {
-    int(code): (*((_WORDS[code],) if code in _WORDS else ()), code.name, str(int(code)))
-    for code in RequestCode
-}
 _TOPIC: Final = ("topic", "b")
 _GROUP: Final = ("consumerGroup", "producerGroup", "group", "groupName", "a")
 _PROPERTIES: Final = ("i", "properties")
@@ -48,13 +45,11 @@ _SHOWN: Final = {
     "commitOffset": "commit",
 }
 """Ext fields that are logged, by name. Signatures, properties and bodies are not logged."""
-_REQUESTS: Final = {int(code): code.name for code in RequestCode}
-_ANSWERS: Final = {int(code): code.name for code in ResponseCode}
 
 
 def operations(codes: Iterable[int]) -> Iterable[str]:
     """All names by which fault rules match these requests."""
-    return (name for code in codes for name in _NAMES[code])
+    return (name for code in codes for name in _names(code))
 
 
 def request_attributes(clients: Clients, channel: RemotingChannel, command: Command) -> RequestAttributes:
@@ -63,7 +58,7 @@ def request_attributes(clients: Clients, channel: RemotingChannel, command: Comm
     client_id = clients.id_at(channel) or ext.get("clientID") or ext.get("clientId")
     return RequestAttributes(
         DOOR,
-        _NAMES.get(command.code, (str(command.code),)),
+        _names(command.code),
         _first(ext, _TOPIC),
         _first(ext, _GROUP),
         tuple(filter(None, (client_id, channel.remote, peer_host(channel.remote)))),
@@ -75,11 +70,21 @@ def request_attributes(clients: Clients, channel: RemotingChannel, command: Comm
 def request_line(remote: str, command: Command, answer: Command, took_us: int) -> str:
     """The log line: ``127.0.0.1:5000 PULL_MESSAGE topic='orders' group='g' queue='0': SUCCESS in 1.2 ms``."""
     shown = {_SHOWN[name]: value for name, value in command.ext.items() if name in _SHOWN}
-    what = " ".join(
-        [_REQUESTS.get(command.code, str(command.code)), *(f"{k}={shorten(v)}" for k, v in shown.items())]
-    )
-    how = "not answered" if command.is_oneway else _ANSWERS.get(answer.code, str(answer.code))
+    what = " ".join([_name(RequestCode, command.code), *(f"{k}={shorten(v)}" for k, v in shown.items())])
+    how = "not answered" if command.is_oneway else _name(ResponseCode, answer.code)
     return f"{remote} {what}: {how} in {took_us / US_PER_MS:.1f} ms"
+
+
+def _names(code: int) -> tuple[str, ...]:
+    """All names of an operation, the most general first."""
+    return tuple(dict.fromkeys(filter(None, (_WORDS.get(code), _name(RequestCode, code), str(code)))))
+
+
+def _name(kind: type[IntEnum], code: int) -> str:
+    try:
+        return kind(code).name
+    except ValueError:
+        return str(code)
 
 
 def _first(ext: Mapping[str, str], names: Iterable[str]) -> str | None:
