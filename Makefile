@@ -8,6 +8,8 @@ PYTEST := $(BIN)/python -m pytest -p tests.support.progress -rs --durations=10 -
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := build/lock/bin/uv
 BUNDLE := build/bundle/venv/bin/python
+COMPILED := build/compiled/venv/bin/python
+SHIPPED := $(shell find emulator compat migrations spark kits/compiled kits/python pyproject.toml LICENSE -type f ! -name '*.pyc')
 COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--annotation-style line --no-emit-package mocketmq-client --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
@@ -15,7 +17,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-kits test-chart test-roots test-image test-relay differential \
+.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest test-compiled interop test-kits test-chart test-roots test-image test-relay differential \
 	check format bench fuzz dist bundle site publish-site kit-java names release-check lock clean
 
 help:  ## show this list
@@ -54,6 +56,10 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit/store tests/unit/cli tests/broker tests/doors/http \
 		tests/doors/grpc --ignore tests/doors/http/test_openapi.py \
 		--deselect tests/unit/store/test_migrations.py::test_the_sql_of_the_migrations_is_what_alembic_makes_of_them $(ARGS)
+
+test-compiled: build/compiled/.made  ## run tests over the compiled modules that a release has (ARGS="tests/doors")
+	@$(COMPILED) -m pytest -p tests.support.progress -p tests.support.compiled -rs --durations=10 --durations-min=1 -n 2 \
+		$(or $(ARGS),tests/crash tests/property tests/schemes tests/doors tests/broker tests/unit/store)
 
 interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and Rust, which need Maven, Go, Cargo and protoc
 	@$(PYTEST) -m interop tests/clients $(ARGS)
@@ -99,9 +105,7 @@ dist: setup  ## build the wheels and sdists of broker and clients into dist/, wi
 
 bundle: dist/.bundle  ## build mocketmq with its own Python, for machines without one, into dist/
 
-BUNDLED := $(shell find emulator compat migrations spark kits/bundle kits/python pyproject.toml LICENSE -type f ! -name '*.pyc')
-
-dist/.bundle: build/bundle/.made $(BUNDLED)
+dist/.bundle: build/bundle/.made $(SHIPPED) $(wildcard kits/bundle/*)
 	@$(BUNDLE) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall ./kits/python .
 	@$(BUNDLE) kits/bundle/build.py
 	@touch $@
@@ -128,7 +132,7 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 	@$(COMPILE) --group build --output-file requirements.lock
 	@$(COMPILE) --group build --group source --extra report --constraint requirements.lock \
 		--output-file requirements-report.lock
-	@$(COMPILE) --group build --group bundle --extra otlp --extra relay --extra sorted --constraint requirements.lock \
+	@$(COMPILE) --group build --group bundle --group compile --extra otlp --extra relay --extra sorted --constraint requirements.lock \
 		--output-file requirements-bundle.lock
 	@$(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --annotation-style line \
 		--custom-compile-command 'make lock' $(ARGS) --group site --output-file requirements-site.lock
@@ -180,6 +184,19 @@ build/lowest/.made: pyproject.toml | $(UV)
 	@$(LOWEST) pip install --no-deps --python build/lowest/bin/python -r build/lowest.txt
 	@$(LOWEST) pip install --python build/lowest/bin/python --no-deps --no-build-isolation -e ./kits/python -e .
 	@rm -rf build/lowest.cache
+	@touch $@
+
+# The environment has the compiled wheel, and all else from .venv; the editable installation there is not on its path.
+build/compiled/.made: .venv/.dev $(SHIPPED)
+	@echo "Compiling modules into build/compiled …"
+	@rm -rf build/compiled/wheels
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m hatchling build -t wheel -d build/compiled/wheels
+	@cd kits/python && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/build/compiled/wheels
+	@$(BIN)/python -m venv --clear --without-pip build/compiled/venv
+	@$(BIN)/python -m pip --python $(COMPILED) install --quiet --disable-pip-version-check --no-deps --no-index \
+		build/compiled/wheels/*.whl
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >build/compiled/dev.pth
+	@mv build/compiled/dev.pth build/compiled/venv/lib/python*/site-packages/
 	@touch $@
 
 # mocketmq itself is installed for each build as a wheel: PyInstaller does not follow editable installations.
