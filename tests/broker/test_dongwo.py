@@ -24,6 +24,7 @@ from mocketmq.errors import (
 )
 from mocketmq.message.message import Message
 from mocketmq.message.properties import START_DELIVER_TIME, decode_properties
+from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.store.database import Database
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
@@ -152,7 +153,7 @@ async def test_d3_half_messages_wait_for_their_commit_unlike_upstream() -> None:
 async def test_d4_every_delayed_send_has_the_same_answer(queue: int | None) -> None:
     async with running_dongwo() as broker:
         sent = await send_at(broker, 1_000, queue=queue)
-        assert sent.receipt == ("0", 1, 0)
+        assert sent.receipt == SendReceipt("0", 1, 0)
         at_once = await send_at(broker, -1, queue=queue)
         assert at_once.receipt.offset_message_id != "0"
         assert at_once.receipt.queue_id == at_once.queue.queue_id
@@ -168,7 +169,7 @@ async def test_d4_a_batch_is_answered_message_by_message() -> None:
                 Message(TOPIC, b"at once", {}, 3),
             ]
         )
-        assert sent[0].receipt == ("0", 1, 0)
+        assert sent[0].receipt == SendReceipt("0", 1, 0)
         assert sent[1].receipt.queue_id == 3
 
 

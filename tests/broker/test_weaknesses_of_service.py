@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mocketmq.clock import Clock, this_moment, wall_us
 from mocketmq.errors import (
@@ -159,8 +160,10 @@ async def test_w13_a_send_has_one_answer_which_echoes_nothing(mode: StartDeliver
         assert b"do-not-repeat-this" not in everything
         assert b"do not repeat this body" not in everything
         sent = await send_in(api.emulator.broker, 1_000, queue=3)
-        assert sent.receipt == SendReceipt(*reply)._replace(
-            offset_message_id=sent.receipt.offset_message_id, queue_id=1 if mode == "dongwo" else 3
+        assert sent.receipt == replace(
+            SendReceipt(*reply),
+            offset_message_id=sent.receipt.offset_message_id,
+            queue_id=1 if mode == "dongwo" else 3,
         )
 
 

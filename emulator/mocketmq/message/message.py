@@ -29,7 +29,7 @@ RecordKind = Literal[
 """Kind of a record of the store. docs/messages.md explains each kind."""
 
 
-class Template(NamedTuple):
+class Template(msgspec.Struct):
     """The topic whose settings an auto-created topic copies, and the maximum number of its queues.
 
     Source: docs/protocol/remoting.md §7.3.
@@ -57,7 +57,7 @@ class Message(msgspec.Struct):
     delay_us: int | None = None  # a delay beyond RocketMQ's timers, already checked by the door
 
 
-class Draft(NamedTuple):
+class Draft(msgspec.Struct):
     """A message ready to be appended; the writer adds offsets and store time."""
 
     body: bytes

@@ -15,6 +15,9 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import RefusedError
 from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
@@ -33,7 +36,7 @@ _SETTLED = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
 _CLEARED = "SELECT 1 FROM timed_messages WHERE number = ? AND key_hash = ? AND outcome = 'cleared'"
 
 
-class SendReceipt(NamedTuple):
+class SendReceipt(msgspec.Struct, frozen=True, gc=False):
     """The position of a record as reported to the sender, with the fields of upstream's response."""
 
     offset_message_id: str
@@ -281,7 +284,7 @@ class TimedScheme(ABC):
     def _due(self, batch: Batch, message: StoredMessage) -> tuple[DueMessage, Draft]:
         number, draft = message.log_offset, draft_of(message)
         if draft.sys_flag & COMMITTED_FLAG and number < batch.next_log_offset:
-            draft = draft._replace(prepared_offset=number)
+            draft = replace(draft, prepared_offset=number)
         queue = self.context.topics.queue(message.real_queue_key or 0)
         return DueMessage(queue, number, None, message.store_us, message.due_us or 0), draft
 

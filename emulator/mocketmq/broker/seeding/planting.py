@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
@@ -117,7 +119,7 @@ class Planting:
     def _append(self, row: SeedRow, batch: Batch) -> StoredMessage:
         accepted = row.accepted
         if row.seed.sent_us is not None:
-            accepted = accepted._replace(draft=accepted.draft._replace(stored_us=row.at_us))
+            accepted = replace(accepted, draft=replace(accepted.draft, stored_us=row.at_us))
         if row.is_delivered:
             return batch.append(accepted.queue, accepted.draft, "delivered")
         return self._intake.append(accepted, batch)
@@ -129,12 +131,12 @@ class Planting:
         level = 0 if failure.is_dead else FIRST_RETRY_LEVEL + failure.attempts - 1
         before = message._replace(reconsume_times=failure.attempts - 1)
         retry = self._retries.copy(failure.group.registered, before, failure.queue, level)
-        retry = retry._replace(draft=retry.draft._replace(stored_us=message.store_us))
+        retry = retry._replace(draft=replace(retry.draft, stored_us=message.store_us))
         due_us = message.store_us + self._levels.levels[retry.level - 1].delay_us if retry.level else 0
         if not retry.level or due_us > batch.now_us:
             self._retries.append(batch, retry)
             return None
-        visible = retry.draft._replace(stored_us=due_us)
+        visible = replace(retry.draft, stored_us=due_us)
         return due_us, partial(batch.append, retry.queue, visible, "delivered")
 
     def _advance_groups(self, batch: Batch, stored: Mapping[int, StoredMessage]) -> None:

@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
@@ -104,7 +106,7 @@ class Seeder:
         # Pending messages with an absolute due time are stored outside of the transaction, and before it.
         outside = [row for row in rows if row.visible_us is None and row.accepted.claim is not None]
         kept = await self._sender.kept_messages.keep_all(
-            row.accepted._replace(draft=row.accepted.draft._replace(stored_us=row.seed.sent_us))
+            replace(row.accepted, draft=replace(row.accepted.draft, stored_us=row.seed.sent_us))
             for row in outside
         )
         try:
@@ -171,10 +173,10 @@ class Seeder:
         accepted = await self._sender.intake.accept(message)
         due_us = self._due_us(seed, accepted, sent_us, now_us)
         if accepted.claim is not None and due_us is not None and due_us != accepted.claim.due_us:
-            accepted = accepted._replace(claim=accepted.claim._replace(due_us=due_us))
+            accepted = replace(accepted, claim=accepted.claim._replace(due_us=due_us))
             if TIMER_OUT_MS in message.properties:
                 message.properties[TIMER_OUT_MS] = str(whole_ms_us(due_us) // US_PER_MS)
-                accepted = accepted._replace(draft=draft(message, now_us))
+                accepted = replace(accepted, draft=draft(message, now_us))
         visible_us = sent_us if due_us is None else due_us if due_us <= now_us else None
         for name in ("consumed_by", "failed", "dead"):
             groups = list(getattr(seed, name))

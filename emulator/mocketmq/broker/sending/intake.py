@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mocketmq.broker.registry.groups import Group
 from mocketmq.broker.registry.registry import Registry
@@ -49,7 +51,7 @@ class RetryLimit:
         return times >= most if self._is_4 else times > most or self._has_locks(group.name)
 
 
-class AcceptedMessage(NamedTuple):
+class AcceptedMessage(msgspec.Struct):
     """An accepted message, and the queue and time at which it becomes visible."""
 
     queue: Queue
@@ -188,7 +190,7 @@ class Intake:
         ``check`` all of them before appending the first one.
         """
         self.check(accepted)
-        queue, level, _, draft = accepted
+        queue, level, draft = accepted.queue, accepted.level, accepted.draft
         kind = _kind(accepted)
         if isinstance(queue, LiteQueue):
             queue = self._topics.lites.prepare(batch, queue)
@@ -208,7 +210,8 @@ class Intake:
 
     def count(self, accepted: AcceptedMessage) -> None:
         """Count a message that a client sent and that has become durable."""
-        queue, level, claim, draft = accepted
+        queue, level = accepted.queue, accepted.level
+        claim, draft = accepted.claim, accepted.draft
         topic = queue.topic
         traffic = self._statistics.only_traffic or self._statistics.traffic_of(queue)
         # The message type that upstream's metrics show, up to 5.5.0 (BrokerMetricsManager.getMessageType). A

@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+
+import msgspec
 
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.broker.sending.kept_messages import KeptMessages
@@ -25,7 +26,7 @@ ACCEPTED_AT_ONCE = 256
 """Number of messages of a large batch that are accepted before other tasks get a turn."""
 
 
-class SendResult(NamedTuple):
+class SendResult(msgspec.Struct):
     """A stored message, and the queue where it becomes visible.
 
     For a delayed message ``stored`` is the parked record, as in upstream's response, ``queue`` the real

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.registry import Registry
@@ -175,7 +177,7 @@ class HalfMessages:
         group = await self._groups.for_broker(group_name)
         if accepted.claim is not None:
             marks = {**marks, HALF_DUE_US: self._schemes.note(accepted.claim)}
-        draft = accepted.draft._replace(properties=accepted.draft.properties + encode_properties(marks))
+        draft = replace(accepted.draft, properties=accepted.draft.properties + encode_properties(marks))
 
         def work(batch: Batch) -> tuple[StoredMessage, Receipt]:
             self._intake.check(accepted)
@@ -393,10 +395,13 @@ class HalfMessages:
             halves = {half.receipt: half for half in await self.halves(receipts)}
             accepted = {receipt: self._accept_again(half) for receipt, half in halves.items()}
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
-            for receipt, (queue, _, claim, draft) in accepted.items():
+            for receipt, message in accepted.items():
+                claim = message.claim
                 if claim is not None:  # even if due now, because only the scheme knows of an earlier attempt
                     at = claim._replace(due_us=max(claim.due_us, now_ms_us))
-                    kept[receipt] = await self._schemes.keep(at, draft, queue, receipt.log_offset)
+                    kept[receipt] = await self._schemes.keep(
+                        at, message.draft, message.queue, receipt.log_offset
+                    )
                     self._kept.add(receipt.log_offset)
 
             def work(batch: Batch) -> list[Receipt]:
