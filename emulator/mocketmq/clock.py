@@ -14,22 +14,22 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mocketmq.duration import format_duration
 from mocketmq.errors import ClockError
 
-US_PER_MS = 1_000
-US_PER_S = 1_000_000
-LATEST_US = 253_402_300_799_999_999
+US_PER_MS: Final = 1_000
+US_PER_S: Final = 1_000_000
+LATEST_US: Final = 253_402_300_799_999_999
 """Last instant of the year 9999, at which the clock ends."""
 
-_STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
-_DRIFT_US = 100 * US_PER_MS
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
+_DRIFT_US: Final = 100 * US_PER_MS
 """Difference from the wall clock above which the wall clock was stepped, not slewed."""
-_TOGETHER_US = 20
+_TOGETHER_US: Final = 20
 """Maximum time between two readings that count as simultaneous."""
-_READINGS = 20
+_READINGS: Final = 20
 
 
 def wall_us() -> int:

@@ -1,17 +1,17 @@
 """The three forms of a message: as a producer sends it, as a draft ready to be stored, and as stored."""
 
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, UNIQ_KEY, encode_properties, tag_hash
 
-MULTI_TAGS_FLAG = 0x2
+MULTI_TAGS_FLAG: Final = 0x2
 """Bit of sysFlag for topics whose messages may have several tags. The broker ignores the bit."""
-TRANSACTION_FLAGS = 0x4 | 0x8
+TRANSACTION_FLAGS: Final = 0x4 | 0x8
 """Bits of sysFlag (docs/protocol/remoting.md §3.2): prepared is 4, committed is 8, rolled back is both."""
-COMMITTED_FLAG = 0x8
+COMMITTED_FLAG: Final = 0x8
 
 
 RecordKind = Literal[

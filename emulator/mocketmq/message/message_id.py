@@ -8,11 +8,12 @@ import itertools
 import os
 import re
 from functools import cache
+from typing import Final
 
 Identity = tuple[int, int]
 """Identity of a message in a delay scheme outside of the store: its number and its unique key's hash."""
 
-_OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
+_OFFSET_ID: Final = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
 
 
 _unique_prefix = f"{os.urandom(4).hex()}{os.getpid() & 0xFFFF:04x}".upper()

@@ -19,44 +19,44 @@ MAX_NAME_SERVERS: Final = 8
 REGION: Final = "DefaultRegion"
 """The region of every broker outside Aliyun; clients name trace topics after it."""
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-TIMER_TOPIC = "rmq_sys_wheel_timer"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 """The topic shown for pending messages with an absolute due time."""
-TEMPLATE_TOPIC = "TBW102"
+TEMPLATE_TOPIC: Final = "TBW102"
 """The topic that clients give as the template for topics created on first use."""
-REPLY_TOPIC = f"{CLUSTER}_REPLY_TOPIC"
+REPLY_TOPIC: Final = f"{CLUSTER}_REPLY_TOPIC"
 """The topic of replies; clients form its name from the property ``CLUSTER`` of the request message."""
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
-HALF_PREFIX = "%HALF%"
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+HALF_PREFIX: Final = "%HALF%"
 """Prefix of the topic that holds another topic's half messages; no client sends to it or consumes it."""
-HALF_GROUP = "CID_RMQ_SYS_HALF"
+HALF_GROUP: Final = "CID_RMQ_SYS_HALF"
 """The group with which producers pop half messages."""
-CHECKED_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+CHECKED_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 """The topic of half messages whose producers are checked back."""
-CHECKED_HALF_GROUP = "CID_RMQ_SYS_TRANS"
+CHECKED_HALF_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """The group that takes half messages whose producers are checked back."""
-UNDECIDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+UNDECIDED_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """The topic of half messages abandoned after the last check-back."""
 
-MAX_QUEUES = 1_024
+MAX_QUEUES: Final = 1_024
 """Maximum number of queues of a topic at a broker."""
-MAX_QUEUE_NUMBER = MAX_BROKERS * MAX_QUEUES - 1
+MAX_QUEUE_NUMBER: Final = MAX_BROKERS * MAX_QUEUES - 1
 """Largest number of a queue, of those of all brokers (``broker_share.py``)."""
-MAX_TOPIC_LENGTH = 127
-MAX_GROUP_LENGTH = 255
-MAX_GROUP_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
+MAX_TOPIC_LENGTH: Final = 127
+MAX_GROUP_LENGTH: Final = 255
+MAX_GROUP_TOPIC_LENGTH: Final = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
 """Maximum length of the names of retry and dead-letter topics."""
-NAME_PATTERN = "^[%|a-zA-Z0-9_-]+$"
-GROUP_NAMES = f"1 to {MAX_GROUP_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -"
-TOPIC_NAMES = (
+NAME_PATTERN: Final = "^[%|a-zA-Z0-9_-]+$"
+GROUP_NAMES: Final = f"1 to {MAX_GROUP_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -"
+TOPIC_NAMES: Final = (
     f"1 to {MAX_TOPIC_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -;"
     f" up to {MAX_GROUP_LENGTH} more after {RETRY_PREFIX} or {DLQ_PREFIX}"
 )
 
-_SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
-_OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
-FORBIDDEN_TOPICS = frozenset(
+_SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+_OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
+FORBIDDEN_TOPICS: Final = frozenset(
     {
         SCHEDULE_TOPIC,
         TIMER_TOPIC,
@@ -69,7 +69,7 @@ FORBIDDEN_TOPICS = frozenset(
 )
 """Topics to which no client may send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
 
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 _EXPECTED_TOPICS: Final[Mapping[str, int]] = {
     REPLY_TOPIC: 1,
     TRACE_TOPIC: 1,
@@ -78,10 +78,10 @@ _EXPECTED_TOPICS: Final[Mapping[str, int]] = {
     "BenchmarkTest": 1_024,
 }
 """System topics that upstream creates at its start, with their queue counts (TopicConfigManager, 4.9.8)."""
-SYSTEM_TOPICS = FORBIDDEN_TOPICS.union(
+SYSTEM_TOPICS: Final = FORBIDDEN_TOPICS.union(
     _EXPECTED_TOPICS, (TEMPLATE_TOPIC, CLUSTER, BROKER, "CHECKPOINT_TOPIC")
 )
-_SYSTEM_GROUPS = {
+_SYSTEM_GROUPS: Final = {
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
     "SELF_TEST_C_GROUP",
@@ -91,7 +91,7 @@ _SYSTEM_GROUPS = {
     "CID_ONSAPI_OWNER",
 }
 
-_NAME = re.compile(NAME_PATTERN)
+_NAME: Final = re.compile(NAME_PATTERN)
 
 
 def retry_topic(group: str) -> str:

@@ -1,15 +1,15 @@
 """A transaction of the writer as work fills it: its statements and rows, and what follows its commit."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from mocketmq.clock import LATEST_US
 from mocketmq.message.message import Draft, RecordKind, StoredMessage
 from mocketmq.store.queue import Queue
 from mocketmq.store.write_connection import TransactionSize
 
-INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
-_COPY_MESSAGE = """
+INSERT_MESSAGE: Final = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
+_COPY_MESSAGE: Final = """
 INSERT INTO messages
 WITH copy(log_offset, queue_key, queue_offset, store_us, parked_offset) AS (VALUES (?, ?, ?, ?, ?))
 SELECT copy.log_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_us, born_host, store_host,
@@ -17,7 +17,7 @@ SELECT copy.log_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_u
  prepared_offset, door, 'delivered'
 FROM copy CROSS JOIN messages parked ON parked.log_offset = copy.parked_offset"""
 
-_MOVE_MESSAGE = """
+_MOVE_MESSAGE: Final = """
 UPDATE messages SET real_queue_key = coalesce(real_queue_key, queue_key), queue_key = ?, queue_offset = ?
 WHERE log_offset = ?"""
 

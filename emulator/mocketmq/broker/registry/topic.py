@@ -11,7 +11,9 @@ from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.names import MAX_QUEUES, is_system_topic
 from mocketmq.store.queue import Queue
 
-PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+PERM_INHERIT: Final = 1
 _PERMISSIONS: Final = (("r", PERM_READ), ("w", PERM_WRITE), ("i", PERM_INHERIT))
 
 MESSAGE_TYPE: Final = "message.type"

@@ -1,6 +1,7 @@
 """Topics as clients use them: who may, and which topics their first use creates."""
 
 import asyncio
+from typing import Final
 
 from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, QueuesAtBroker, Topic
 from mocketmq.broker.registry.topics import Topics, is_at_all_brokers
@@ -17,7 +18,7 @@ from mocketmq.message.names import (
     is_system_topic,
 )
 
-TEMPLATE_QUEUES = 8
+TEMPLATE_QUEUES: Final = 8
 """Maximum number of queues of a topic created by a remoting client's send (remoting.md §7.3)."""
 
 

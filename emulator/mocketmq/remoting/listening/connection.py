@@ -38,7 +38,8 @@ MAX_UNREAD_BYTES: Final = 64 << 20
 """Limit on unread responses in total. Above it, clients with more than an equal share are disconnected."""
 _REQUEST_BYTES: Final = 1 << 10
 """Approximate memory that a request needs besides its text and body, in bytes."""
-_FIELD_BYTES, _USUAL_FIELDS = 160, 32
+_FIELD_BYTES: Final = 160
+_USUAL_FIELDS: Final = 32
 """Memory of an ext field besides its text, in bytes; number of fields that ``_REQUEST_BYTES`` covers."""
 
 _BUSY: Final = Response(

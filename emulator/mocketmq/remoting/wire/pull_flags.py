@@ -1,3 +1,7 @@
 """Bits of a pull's sysFlag (PullSysFlag.java)."""
 
-COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
+from typing import Final
+
+COMMIT_OFFSET: Final = 1
+SUSPEND: Final = 2
+SUBSCRIPTION: Final = 4
