@@ -1,8 +1,8 @@
 """Topics and their queues: look-up, creation, changes, deletion."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial, reduce
 from operator import or_
 from types import MappingProxyType
@@ -57,7 +57,8 @@ class Topics:
     """Every topic. Reads come from memory. Changes are visible once committed, and answered once durable.
 
     With ``takes_mixed``, administrators may set the attribute ``message.type`` to ``MIXED``.
-    ``static_topics`` has the static topics by name; it always stays the same object.
+    ``static_topics`` has the static topics by name; it always stays the same object. ``creating`` is held
+    while a topic is created or changed.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Topics:
         self.lites = LiteTopics(self._queues, self._take_key)
         self._deleted: dict[str, list[Queue]] = {}  # by topic
         self._closing: set[str] = set()
-        self._creating = asyncio.Lock()
+        self.creating = asyncio.Lock()
 
     async def load(self, known: Mapping[tuple[str, int], Queue] = MappingProxyType({})) -> None:
         """Read every topic and queue from the store. ``known`` has queues to use again, by place."""
@@ -133,16 +134,6 @@ class Topics:
                 self._on_deleted(name)
         self.version.changed(self._writer.now_us())
 
-    @asynccontextmanager
-    async def unchanging(self, vanishing: Collection[str] = ()) -> AsyncIterator[None]:
-        """Let no topic be created or changed meanwhile, and refuse sends to ``vanishing`` topics."""
-        async with self._creating:
-            self._closing.update(vanishing)
-            try:
-                yield
-            finally:
-                self._closing.difference_update(vanishing)
-
     def _take_key(self) -> int:
         self._last_key += 1
         return self._last_key
@@ -161,13 +152,13 @@ class Topics:
         return topic
 
     @contextmanager
-    def closing(self, name: str) -> Iterator[None]:
-        """Refuse sends to the topic while it is being deleted."""
-        self._closing.add(name)
+    def closing(self, *names: str) -> Iterator[None]:
+        """Refuse sends to these topics while they are being deleted."""
+        self._closing.update(names)
         try:
             yield
         finally:
-            self._closing.discard(name)
+            self._closing.difference_update(names)
 
     def was_deleted(self, name: str) -> bool:
         """Whether a topic of this name was deleted, and not created again."""
@@ -228,7 +219,7 @@ class Topics:
         """
         self.check(name, read_queues, write_queues, perm)
         at = dict.fromkeys(range(self._brokers_of(name)), QueuesAtBroker(read_queues, write_queues, perm))
-        async with self._creating:
+        async with self.creating:
             topic = self._topics.get(name)
             if topic is None or replace:
                 if topic is not None and topic.config.at:
@@ -253,7 +244,7 @@ class Topics:
         for each in at.values():
             if each != ABSENT:
                 self.check(name, *each)
-        async with self._creating:
+        async with self.creating:
             topic = self._topics.get(name)
             if topic is None or replace or not all(map(topic.is_at, at)):
                 topic = await self._change(topic, name, at, config)
@@ -281,7 +272,7 @@ class Topics:
             raise InvalidArgumentError(
                 "topic", name, "a topic that belongs to no group and is not of type lite"
             )
-        async with self._creating:
+        async with self.creating:
             topic = self._topics.get(name)
             known = topic.mapping_at(position) if topic else None
             mapping = mapping.replacing(known, is_forced=is_forced)

@@ -130,7 +130,8 @@ class Restorer:
             await stack.enter_async_context(self._message_keys.pausing())
             await stack.enter_async_context(self._retention.removing)
             vanishing = {topic.name for topic in self._registry.topics} - topics
-            await stack.enter_async_context(self._registry.topics.unchanging(vanishing))
+            await stack.enter_async_context(self._registry.topics.creating)
+            stack.enter_context(self._registry.topics.closing(*vanishing))
             # Waits until earlier sends to these topics are stored.
             await self._store.writer.commit(lambda _batch: None, until="visible")
             shared_end = await self._shared_end(state.manifest)
