@@ -5,6 +5,7 @@ another name. Fields without a default are mandatory.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -41,9 +42,14 @@ class ConsumerGroupHeader(RequestHeader):
     consumer_group: str
 
 
+_REMEMBERED: Final = 1_024
+"""Number of texts whose numbers are remembered, because most fields repeat from request to request."""
+
+
 def _integer(bits: int) -> Callable[[str], int]:
     limit = 1 << bits - 1
 
+    @lru_cache(_REMEMBERED)
     def read(text: str) -> int:
         number = int(text)
         if not -limit <= number < limit:
@@ -57,11 +63,19 @@ _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 """Texts of booleans. C++ client 1.2.4 sends numbers; upstream reads its 1 as false and breaks its batches."""
 
 
+@cache
 def _boolean(text: str) -> bool:
     return _BOOLEANS[text.lower()]
 
 
 _Parser = Callable[[str], Any]
+_KINDS: Final[dict[Any, tuple[_Parser | None, str]]] = {
+    str: (None, "text"),
+    int: (_integer(64), "a whole number of 64 bits"),
+    Int32: (_integer(32), "a whole number of 32 bits"),
+    bool: (_boolean, "true or false"),
+}
+"""The parser of each type (None: it is text), and the values that it allows."""
 _Field = tuple[str, _Parser | None, str, bool, Any]
 """A field's name on the wire, its parser (None: it is text), allowed values, whether mandatory, its default.
 
@@ -100,19 +114,13 @@ class HeaderReader:
 
 
 def _fields(header: type[RequestHeader], names: Mapping[str, str]) -> Sequence[_Field]:
-    kinds: dict[Any, tuple[_Parser | None, str]] = {
-        str: (None, "text"),
-        int: (_integer(64), "a whole number of 64 bits"),
-        Int32: (_integer(32), "a whole number of 32 bits"),
-        bool: (_boolean, "true or false"),
-    }
     declared, defaults = header.__struct_fields__, header.__struct_defaults__
     default_of = dict(zip(declared[len(declared) - len(defaults) :], defaults, strict=True))
     fields: list[_Field] = []
     for name in declared:
         annotation = header.__annotations__[name]
-        kind = next(kind for kind in kinds if annotation in (kind, kind | None))
+        kind = next(kind for kind in _KINDS if annotation in (kind, kind | None))
         first, *others = name.split("_")
         wire = names.get(name, first + "".join(map(str.capitalize, others)))
-        fields.append((wire, *kinds[kind], name not in default_of, default_of.get(name)))
+        fields.append((wire, *_KINDS[kind], name not in default_of, default_of.get(name)))
     return fields
