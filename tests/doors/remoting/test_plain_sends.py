@@ -15,6 +15,7 @@ from mocketmq.remoting.listening.connection import ConnectionLimits
 from mocketmq.remoting.requests import sending
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord
+from mocketmq.store import write_connection
 from mocketmq.store.batch import INSERT_MESSAGE
 from mocketmq.store.wal_syncs import Waiter
 from mocketmq.store.write_connection import Rows
@@ -97,6 +98,7 @@ async def test_plain_send_is_served_without_a_task(
 async def test_lone_send_is_committed_without_a_turn_of_the_writer(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(write_connection, "SLOW_US", 60 * US_PER_S)  # this machine's disk may stall
     await sent(remoting.client)  # creates the topic
     database, turns = remoting.broker.store.database, list[int]()
     transact = database.transact
