@@ -146,7 +146,7 @@ def _noted(config: pytest.Config, duel: Duel) -> Duel:
 async def duels(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Sequence[Duel]]:  # noqa: ARG001
     """Run RocketMQ 4, or 5.5.0 by ``--rocketmq``, beside a mocketmq that presents itself as the same version.
 
-    5.5.0 is compared by hand, as one more cluster takes memory and time. There is no duel for other versions.
+    Only one of them, as one more cluster takes memory and time. There is no duel for other versions.
 
     RocketMQ 5 writes decisions about transactions in batches, and loses changes of a route if another topic
     changes at the same time, unless topics are registered one by one.
