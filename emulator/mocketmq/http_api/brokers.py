@@ -10,7 +10,7 @@ from mocketmq.broker.registry.brokers import BrokerState, CutOff, RegisteredBrok
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import BrokerNotFoundError, BrokerStateError
 from mocketmq.http_api.fields import Input, NoInput, matching
-from mocketmq.http_api.route import ApiCall, Route, RouteGroup
+from mocketmq.http_api.route import ApiCall, Handler, Route, RouteGroup
 from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss
 
 SlaveState = Literal["running", "down"]
@@ -178,28 +178,19 @@ def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -
     )
 
 
-def _life(action: str, summary: str, handler: object) -> Route:
-    return Route(
-        "POST",
-        f"/v1/brokers/{{broker}}/{action}",
-        handler,  # type: ignore[arg-type]
-        summary,
-        BrokerOut,
-        BrokerPath,
-        errors=[BrokerNotFoundError, BrokerStateError],
-    )
+def _life(action: str, summary: str, handler: Handler, *, is_body_optional: bool = False) -> Route:
+    path, errors = f"/v1/brokers/{{broker}}/{action}", [BrokerNotFoundError, BrokerStateError]
+    return Route("POST", path, handler, summary, is_body_optional=is_body_optional, errors=errors)
 
 
 BROKERS = RouteGroup(
     "brokers",
     "Brokers of the cluster",
     [
-        Route("GET", "/v1/brokers", brokers, "List the brokers", BrokerList),
-        _life("crash", "Crash a broker", crash_broker)._replace(
-            answer=CrashOut, body=CrashIn, is_body_optional=True
-        ),
+        Route("GET", "/v1/brokers", brokers, "List the brokers"),
+        _life("crash", "Crash a broker", crash_broker, is_body_optional=True),
         _life("shutdown", "Shut a broker down", shut_down_broker),
-        _life("promote", "Promote the slave of a broker", promote_slave)._replace(answer=PromotionOut),
+        _life("promote", "Promote the slave of a broker", promote_slave),
         _life("start", "Start a broker again", start_broker),
         _life("wipe", "Wipe a broker that is down", wipe_broker),
         _life("cut-off-from-clients", "Cut a broker off from its clients", cut_off_from_clients),

@@ -172,14 +172,12 @@ CLIENTS = RouteGroup(
     "clients",
     "Connected RocketMQ clients",
     [
-        Route("GET", "/v1/clients", clients, "List the connected clients", ClientsOut),
+        Route("GET", "/v1/clients", clients, "List the connected clients"),
         Route(
             "GET",
             "/v1/clients/{client_id}/running-info",
             running_info,
             "Ask a consumer for its running info",
-            RunningInfoOut,
-            ConsumerPath,
             errors=[ClientOfflineError, ClientFailedError, ClientTimeoutError],
         ),
         Route(
@@ -187,9 +185,6 @@ CLIENTS = RouteGroup(
             "/v1/clients/{client_id}/consume",
             consume,
             "Have a consumer consume a message now",
-            ConsumedOut,
-            ClientPath,
-            ConsumeIn,
             errors=[ClientOfflineError, MessageNotFoundError, ClientFailedError, ClientTimeoutError],
         ),
         Route(
@@ -197,8 +192,6 @@ CLIENTS = RouteGroup(
             "/v1/clients/{client_id}/reconnect",
             reconnect,
             "Tell a gRPC client to connect anew",
-            ReconnectOut,
-            ClientPath,
             errors=[ClientOfflineError],
         ),
     ],

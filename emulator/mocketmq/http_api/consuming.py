@@ -28,13 +28,11 @@ from mocketmq.http_api.fields import (
     Input,
     TopicName,
     WaitMs,
-    bound_waits,
     duration_us,
     wait_s,
 )
 from mocketmq.http_api.message_out import MessageOut, fields_of
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
-from mocketmq.settings import Settings
 
 _JSON_DEFAULT_MS: Final = invisible_time.JSON_DEFAULT_US // US_PER_MS
 _LONGEST_MS: Final = invisible_time.LONGEST_US // US_PER_MS
@@ -190,65 +188,46 @@ def _none_of(failed: Sequence[tuple[str, ReceiptError]]) -> str:
     return first if len(failed) == 1 else f"none of the {len(failed)} receipts is valid; the first: {first}"
 
 
-def consuming(settings: Settings) -> RouteGroup:
-    """The routes, on which waits are limited by the settings."""
-    path = "/v1/groups/{group}/"
-    errors = [NoPermissionError, GroupNotFoundError, ReceiptError]
-    return RouteGroup(
-        "consuming",
-        "Receive messages for a consumer group, and settle them by receipt",
-        [
-            Route(
-                "POST",
-                path + "receive",
-                receive,
-                "Receive messages",
-                Received,
-                GroupPath,
-                bound_waits(ReceiveIn, settings.max_wait_us),
-                # Without `requestBody`: openapi-generator refuses one that is an object.
-                links={
-                    name: {
-                        "parameters": {"group": "$request.path.group"},
-                        "description": "`receipts` takes the `receipt` of each of the `messages`",
-                    }
-                    for name in ("acknowledge", "give_back", "extend")
-                },
-                errors=[NoPermissionError, TopicNotFoundError, GroupNotFoundError],
-                operation="receive",
-            ),
-            Route(
-                "POST",
-                path + "ack",
-                acknowledge,
-                "Acknowledge messages",
-                SettledOut,
-                GroupPath,
-                AckIn,
-                errors=errors,
-                operation="ack",
-            ),
-            Route(
-                "POST",
-                path + "give-back",
-                give_back,
-                "Give messages back for a retry",
-                SettledOut,
-                GroupPath,
-                GiveBackIn,
-                errors=errors,
-                operation="give-back",
-            ),
-            Route(
-                "POST",
-                path + "extend",
-                extend,
-                "Change the invisible time of messages",
-                SettledOut,
-                GroupPath,
-                ExtendIn,
-                errors=errors,
-                operation="extend",
-            ),
-        ],
-    )
+_PATH: Final = "/v1/groups/{group}/"
+_ERRORS: Final = (NoPermissionError, GroupNotFoundError, ReceiptError)
+
+CONSUMING = RouteGroup(
+    "consuming",
+    "Receive messages for a consumer group, and settle them by receipt",
+    [
+        Route(
+            "POST",
+            _PATH + "receive",
+            receive,
+            "Receive messages",
+            is_waiting=True,
+            # Without `requestBody`: openapi-generator refuses one that is an object.
+            links={
+                name: {
+                    "parameters": {"group": "$request.path.group"},
+                    "description": "`receipts` takes the `receipt` of each of the `messages`",
+                }
+                for name in ("acknowledge", "give_back", "extend")
+            },
+            errors=[NoPermissionError, TopicNotFoundError, GroupNotFoundError],
+            operation="receive",
+        ),
+        Route("POST", _PATH + "ack", acknowledge, "Acknowledge messages", errors=_ERRORS, operation="ack"),
+        Route(
+            "POST",
+            _PATH + "give-back",
+            give_back,
+            "Give messages back for a retry",
+            errors=_ERRORS,
+            operation="give-back",
+        ),
+        Route(
+            "POST",
+            _PATH + "extend",
+            extend,
+            "Change the invisible time of messages",
+            errors=_ERRORS,
+            operation="extend",
+        ),
+    ],
+)

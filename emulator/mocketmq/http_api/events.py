@@ -92,4 +92,4 @@ def event_out(event: Event) -> EventOut:
     )
 
 
-EVENTS = Route("GET", "/v1/events", events, "List recent events", EventsOut, EventsIn)
+EVENTS = Route("GET", "/v1/events", events, "List recent events")

@@ -1,4 +1,7 @@
-"""Routes for tests: find sent messages and their outcomes, wait for messages, list unexpected messages."""
+"""Routes for tests: find sent messages and their outcomes, wait for messages, list unexpected ones and leaks.
+
+A leak is a delivered message that a consumer group has not acknowledged.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -9,10 +12,11 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.verification.clock_steps import Advance
 from mocketmq.broker.verification.expectations import STAGES, NearMiss, Wanted
+from mocketmq.broker.verification.leaks import Leak
 from mocketmq.broker.verification.message_matcher import MessageMatcher, make_matcher
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
-from mocketmq.errors import ClockError, InvalidArgumentError, TopicNotFoundError
+from mocketmq.errors import ClockError, GroupNotFoundError, InvalidArgumentError, TopicNotFoundError
 from mocketmq.http_api.events import EVENTS
 from mocketmq.http_api.fields import (
     ANY_FIELDS,
@@ -23,16 +27,13 @@ from mocketmq.http_api.fields import (
     TopicName,
     TopicPath,
     WaitMs,
-    bound_waits,
     matching,
     wait_s,
 )
-from mocketmq.http_api.leaks import leaks_route
-from mocketmq.http_api.message_out import Most, SeenOut, seen_out
+from mocketmq.http_api.message_out import Most, SeenOut, seen_out, to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.http_api.sending import Base64
 from mocketmq.json_path import PATHS, PATTERN
-from mocketmq.settings import Settings
 
 _Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 
@@ -143,6 +144,36 @@ class UnexpectedIn(Input, frozen=True):
     max: Most = 100
 
 
+class LeaksIn(Input, frozen=True):
+    """The consumer group, by default all, and how long to wait for the list to become empty.
+
+    `timeout_ms` is `wait` in milliseconds; the duration takes precedence.
+    """
+
+    group: GroupName | UnsetType = UNSET
+    max: Most = 100
+    wait: Duration | UnsetType = UNSET
+    timeout_ms: WaitMs = 0
+
+
+class LeakOut(msgspec.Struct, frozen=True):
+    """A message that a group has not acknowledged, with its `state` there, until `until_ms` if known."""
+
+    group: str
+    state: str
+    times: int
+    until_ms: int | None
+    message: SeenOut
+    text: str
+
+
+class LeaksOut(msgspec.Struct, frozen=True):
+    """The number of leaks, and the newest of them."""
+
+    count: int
+    leaks: list[LeakOut]
+
+
 async def sent(call: ApiCall, path: TopicPath, which: MatcherIn) -> SeenList:
     """Returns the messages that producers sent since the last reset, without retries and dead letters."""
     count, found = await call.broker.expectations.sent(
@@ -205,6 +236,13 @@ async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     return SeenList(found.total, messages, found.explanation)
 
 
+async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
+    """Returns messages that are in flight or unacknowledged in a group that consumes their topic."""
+    longest_s = wait_s(which.wait, which.timeout_ms, call.api.settings.max_wait_us)
+    count, found = await call.broker.leaks.find_leaks(given(which.group), which.max, longest_s)
+    return LeaksOut(count, [_leak(call.broker, one) for one in found])
+
+
 def _matcher(which: MatcherIn) -> MessageMatcher:
     body = given(which.body)
     if which.body_base64 is not UNSET:
@@ -227,41 +265,42 @@ def _near_miss(broker: Broker, miss: NearMiss) -> NearMissOut:
     return NearMissOut(seen_out(broker, miss.seen), list(miss.differences))
 
 
-def verification(settings: Settings) -> RouteGroup:
-    """The routes for tests, on which waits are limited by the settings."""
-    return RouteGroup(
-        "seen",
-        "Sent messages and their outcomes: find them, wait for them, expect them",
-        [
-            Route(
-                "POST",
-                "/v1/topics/{topic}/sent",
-                sent,
-                "Find messages sent to a topic",
-                SeenList,
-                TopicPath,
-                MatcherIn,
-                is_body_optional=True,
-            ),
-            Route(
-                "POST",
-                "/v1/topics/{topic}/wait",
-                wait,
-                "Wait until messages are sent, delivered, acknowledged or dead",
-                Awaited,
-                TopicPath,
-                bound_waits(WaitIn, settings.max_wait_us),
-                errors=[TopicNotFoundError, ClockError],
-            ),
-            Route(
-                "GET",
-                "/v1/unexpected",
-                unexpected,
-                "List sent messages that nobody expected",
-                SeenList,
-                UnexpectedIn,
-            ),
-            leaks_route(settings),
-            EVENTS,
-        ],
+def _leak(broker: Broker, leak: Leak) -> LeakOut:
+    status, expectations = leak.status, broker.expectations
+    return LeakOut(
+        leak.group,
+        status.state.value,
+        status.times,
+        to_ms(status.until_us),
+        seen_out(broker, leak.seen),
+        f"{expectations.name(leak.seen)}: {expectations.status_in_words(leak.group, status)}",
     )
+
+
+VERIFICATION = RouteGroup(
+    "seen",
+    "Sent messages and their outcomes: find them, wait for them, expect them",
+    [
+        Route(
+            "POST", "/v1/topics/{topic}/sent", sent, "Find messages sent to a topic", is_body_optional=True
+        ),
+        Route(
+            "POST",
+            "/v1/topics/{topic}/wait",
+            wait,
+            "Wait until messages are sent, delivered, acknowledged or dead",
+            is_waiting=True,
+            errors=[TopicNotFoundError, ClockError],
+        ),
+        Route("GET", "/v1/unexpected", unexpected, "List sent messages that nobody expected"),
+        Route(
+            "GET",
+            "/v1/leaks",
+            leaks,
+            "List messages that consumers have not acknowledged",
+            is_waiting=True,
+            errors=[GroupNotFoundError],
+        ),
+        EVENTS,
+    ],
+)

@@ -275,10 +275,9 @@ LIVE = RouteGroup(
             "/v1/stream",
             stream,
             "Watch the clock, the levels and new records",
-            EVENT_STREAM,
-            StreamIn,
+            media_type=EVENT_STREAM,
             events={"state": StateOut, "arrivals": ArrivalsOut},
         ),
-        Route("GET", "/v1/records", records, "Search stored records, newest first", RecordsOut, RecordsIn),
+        Route("GET", "/v1/records", records, "Search stored records, newest first"),
     ],
 )

@@ -27,7 +27,7 @@ from mocketmq.http_api.fields import (
     TopicName,
     TopicPath,
 )
-from mocketmq.http_api.message_list import MessageStatesIn, MessageStatesOut, message_states
+from mocketmq.http_api.message_list import message_states
 from mocketmq.http_api.message_out import MessageOut, message_out
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
@@ -172,8 +172,6 @@ LOOKUP = RouteGroup(
             "/v1/topics/{topic}/queues/{queue_id}/messages",
             browse,
             "Browse a queue",
-            Browsed,
-            Browse,
             errors=[TopicNotFoundError, QueueNotFoundError],
         ),
         Route(
@@ -181,8 +179,6 @@ LOOKUP = RouteGroup(
             "/v1/topics/{topic}/lite-topics/{lite_topic}/messages",
             browse_lite_topic,
             "Browse a lite topic",
-            Browsed,
-            BrowseLiteTopic,
             errors=[TopicNotFoundError],
         ),
         Route(
@@ -190,18 +186,9 @@ LOOKUP = RouteGroup(
             "/v1/messages/{message_id}",
             life,
             "Show the history of a message",
-            MessageHistoryOut,
-            MessagePath,
             errors=[MessageNotFoundError],
         ),
-        Route("GET", "/v1/messages", by_key, "Find messages by key", Messages, ByKey),
-        Route(
-            "GET",
-            "/v1/message-states",
-            message_states,
-            "List messages with their states, newest first",
-            MessageStatesOut,
-            MessageStatesIn,
-        ),
+        Route("GET", "/v1/messages", by_key, "Find messages by key"),
+        Route("GET", "/v1/message-states", message_states, "List messages with their states, newest first"),
     ],
 )

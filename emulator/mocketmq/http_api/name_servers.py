@@ -8,7 +8,7 @@ from msgspec import Meta
 from mocketmq.broker.name_servers import NameServerView
 from mocketmq.errors import BrokerNotFoundError, NameServerNotFoundError
 from mocketmq.http_api.fields import Input, NoInput
-from mocketmq.http_api.route import ApiCall, Route, RouteGroup
+from mocketmq.http_api.route import ApiCall, Handler, Route, RouteGroup
 
 _Number = Annotated[int, Meta(ge=1, le=8, description="Number of a name server, from 1 on")]
 
@@ -103,24 +103,16 @@ def _out(view: NameServerView) -> NameServerOut:
     )
 
 
-def _change(action: str, summary: str, handler: object) -> Route:
-    is_listing = action.endswith("{broker}")
-    return Route(
-        "POST",
-        f"/v1/name-servers/{{name_server}}/{action}",
-        handler,  # type: ignore[arg-type]
-        summary,
-        NameServerOut,
-        ListingPath if is_listing else NameServerPath,
-        errors=[NameServerNotFoundError, *([BrokerNotFoundError] if is_listing else [])],
-    )
+def _change(action: str, summary: str, handler: Handler) -> Route:
+    errors = [NameServerNotFoundError, *([BrokerNotFoundError] if "{broker}" in action else [])]
+    return Route("POST", f"/v1/name-servers/{{name_server}}/{action}", handler, summary, errors=errors)
 
 
 NAME_SERVERS = RouteGroup(
     "name-servers",
     "Name servers of the cluster",
     [
-        Route("GET", "/v1/name-servers", name_servers, "List the name servers", NameServerList),
+        Route("GET", "/v1/name-servers", name_servers, "List the name servers"),
         _change("stop", "Stop a name server", stop_name_server),
         _change("start", "Start a name server again", start_name_server),
         _change("freeze", "Make a name server stale", freeze_name_server),

@@ -105,11 +105,10 @@ PACKS = RouteGroup(
             "/v1/pack",
             pack,
             "Pack the state and what led to it into a file",
-            PACK,
-            body=PackIn,
+            media_type=PACK,
             is_body_optional=True,
             errors=[SnapshotQuotaError],
         ),
-        Route("GET", "/v1/pack", opened_pack, "Show the pack that was opened", OpenedPack),
+        Route("GET", "/v1/pack", opened_pack, "Show the pack that was opened"),
     ],
 )

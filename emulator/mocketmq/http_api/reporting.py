@@ -89,15 +89,14 @@ REPORTS = RouteGroup(
     "reports",
     "Lateness reports",
     [
-        Route("GET", "/v1/reports", report_state, "Show the progress of a lateness report", ReportStateOut),
-        Route("POST", "/v1/reports", make_report, "Make a lateness report", ReportOut, errors=[ReportError]),
+        Route("GET", "/v1/reports", report_state, "Show the progress of a lateness report"),
+        Route("POST", "/v1/reports", make_report, "Make a lateness report", errors=[ReportError]),
         Route(
             "GET",
             "/v1/reports/{report}",
             report,
             "Read a lateness report",
-            HTML,
-            ReportPath,
+            media_type=HTML,
             is_open=True,
             errors=[ReportNotFoundError],
         ),

@@ -1,9 +1,15 @@
-"""A route of the JSON API, with its input and output, declared once for server and OpenAPI document."""
+"""A route of the JSON API, declared once for server and OpenAPI document.
+
+The annotations of a route's handler declare its input and output: the parameters of path and query, the body
+if it takes one, and the answer.
+"""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -19,7 +25,7 @@ from mocketmq.http_api import web
 from mocketmq.http_api.access import TABLE, check_needs, find_field
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.fault_injection import clients_of, serve_with_faults
-from mocketmq.http_api.fields import Input, NoInput
+from mocketmq.http_api.fields import Input, NoInput, bound_waits
 from mocketmq.http_api.reports import Reports
 from mocketmq.http_api.request import (
     LONG_BYTES,
@@ -39,29 +45,49 @@ Handler = Callable[..., Awaitable[object]]
 """``handler(call, parameters)``, or ``handler(call, parameters, body)`` for a route that takes a body."""
 
 
-class Route(NamedTuple):
+@dataclass(eq=False)
+class Route:
     """A method on a path.
 
-    ``parameters`` declares the parameters of path and query. ``answer`` is the type of a JSON response, or
-    the media type of another response. ``errors`` are specific to this route; other errors are common to all
-    requests. ``links`` has OpenAPI link objects by handler name.
+    ``errors`` are specific to this route; other errors are common to all requests. ``links`` has OpenAPI link
+    objects by handler name.
     """
 
     method: str
     path: str
     handler: Handler
     summary: str
-    answer: type | str
-    parameters: type[Input] = NoInput
-    body: type[Input] | None = None
+    _: KW_ONLY
+    media_type: str | None = None  # if the handler makes the response itself
     is_body_optional: bool = False
+    is_waiting: bool = False  # the setting max_wait limits the waits of its input
     status: int = 200
-    may_create: bool = False  # status 201 if the request creates something
     is_open: bool = False  # needs no credentials
     operation: Operation | None = None  # the name in fault rules; None if fault rules never apply
     errors: Sequence[type[EmulatorError]] = ()
-    links: Mapping[str, Mapping[str, object]] = {}
-    events: Mapping[str, type] = {}  # for an event stream, the data type of each kind of event
+    links: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    events: Mapping[str, type] = field(default_factory=dict)  # of a stream: the type of each kind of event
+
+    parameters: type[Input] = field(init=False)  # of path and query
+    body: type[Input] | None = field(init=False)
+    answer: type | str = field(init=False)  # the type of a JSON response, or the media type of another one
+    may_create: bool = field(init=False)  # status 201 if the request creates something
+
+    def __post_init__(self) -> None:
+        """Read the handler's annotations."""
+        _, *inputs, answer = self.handler.__annotations__.values()
+        self.parameters, self.body = (*inputs, None)[:2]
+        kinds = get_args(answer) or (answer,)  # such as ``TopicOut | Created``
+        self.answer, self.may_create = self.media_type or kinds[0], Created in kinds
+
+    def within(self, settings: Settings) -> "Route":
+        """Return the route with its waits limited by the settings."""
+        if not self.is_waiting:
+            return self
+        bounded = copy(self)
+        bounded.parameters = bound_waits(self.parameters, settings.max_wait_us)
+        bounded.body = self.body and bound_waits(self.body, settings.max_wait_us)
+        return bounded
 
 
 class RouteGroup(NamedTuple):

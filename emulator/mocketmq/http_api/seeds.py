@@ -255,8 +255,6 @@ SEEDS = RouteGroup(
             "/v1/seeds",
             seed,
             "Store messages with a past",
-            Seeded,
-            body=SeedIn,
             status=201,
             errors=(SeedError, NoPermissionError, TopicNotFoundError, GroupNotFoundError),
         ),

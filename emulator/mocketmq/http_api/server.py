@@ -23,9 +23,9 @@ from mocketmq.http_api.brokers import BROKERS
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
 from mocketmq.http_api.connection import TICK_S, HttpConnection
-from mocketmq.http_api.consuming import consuming
+from mocketmq.http_api.consuming import CONSUMING
 from mocketmq.http_api.delayed import DELAYED
-from mocketmq.http_api.expectations import verification
+from mocketmq.http_api.expectations import VERIFICATION
 from mocketmq.http_api.faults import FAULTS
 from mocketmq.http_api.groups import GROUPS
 from mocketmq.http_api.listener import UNMATCHED, Listener, OtherDoors, RoutedResponse
@@ -243,15 +243,15 @@ def _cut(server: web.Server) -> None:
 
 
 def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
-    """All routes, in the order of the OpenAPI document."""
-    return (
+    """All routes, in the order of the OpenAPI document, with their waits limited by the settings."""
+    groups = (
         SENDING,
         SEEDS,
         SNAPSHOTS,
         PACKS,
-        consuming(settings),
+        CONSUMING,
         LOOKUP,
-        verification(settings),
+        VERIFICATION,
         DELAYED,
         TRANSACTIONS,
         CLOCK,
@@ -264,4 +264,7 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         LIVE,
         REPORTS,
         OPERATIONS,
+    )
+    return tuple(
+        group._replace(routes=[route.within(settings) for route in group.routes]) for group in groups
     )
