@@ -7,17 +7,60 @@ its last record is settled, because reading it once for each batch of deliveries
 import threading
 from collections import OrderedDict
 from collections.abc import Container, Iterable
+from itertools import islice, takewhile
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.entry_table import EntryTable
 from mocketmq_compat.delay.slots.hour_index import HourIndex
 from mocketmq_compat.delay.slots.index_file import slot_of
-from mocketmq_compat.delay.slots.open_slot import OpenSlot
 
+_AT_ONCE: Final = 1_024
+"""Number of items added in one step."""
 RECENT: Final = 65_536
 """Maximum number of recently used records; more than the engine works on at once."""
 FULL: Final = 4_096
 """Number of pending records that make a slot a full one."""
+
+
+class OpenSlot:
+    """The pending records of a slot, with the numbers of their items. ``lock`` guards them.
+
+    :meth:`first` must not be called by several threads at once.
+    """
+
+    def __init__(self, hour: HourIndex, slot: int, lock: threading.RLock) -> None:
+        self.hour = hour
+        self.slot = slot
+        self.pending = EntryTable(1)
+        self._lock = lock
+        self._head = 0  # the newest item that was read
+        self._gone: set[Entry] | None = None  # settled while items are being read
+
+    def first(self, head: int, limit: int, without: Container[Entry]) -> list[Entry]:
+        """Read the items up to ``head``, and return the first records that are not in ``without``."""
+        self._read_to(head)
+        return self.pending.first(limit, without, self._lock)
+
+    def settle(self, entry: Entry) -> None:
+        """Remove a settled record, of any slot. The caller must hold the lock."""
+        self.pending.remove(entry)
+        if self._gone is not None:
+            self._gone.add(entry)
+
+    def _read_to(self, head: int) -> None:
+        newer = takewhile(lambda found: found[0] > self._head, self.hour.in_slot(self.slot, head))
+        waiting = ((item.entry, number) for number, item in newer if not item.mark)
+        gone = self._gone = set()
+        try:
+            while some := [*islice(waiting, _AT_ONCE)]:
+                with self._lock:
+                    for entry, number in some:
+                        if entry not in gone:
+                            self.pending.add(entry, number)
+            self._head = head
+        finally:
+            self._gone = None
 
 
 class ItemPlaces:

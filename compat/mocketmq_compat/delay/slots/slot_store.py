@@ -20,8 +20,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
 from mocketmq_compat.delay.slots import data_file
-from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES
-from mocketmq_compat.delay.slots.day_data import data_name
+from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, data_name
 from mocketmq_compat.delay.slots.days import Days
 from mocketmq_compat.delay.slots.hour_index import NO_NUMBER
 from mocketmq_compat.delay.slots.index_file import HOUR_MS, DamagedIndexError, Item
