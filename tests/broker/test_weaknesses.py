@@ -16,11 +16,11 @@ from mocketmq.schedule import timed_scheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.batch import INSERT_MESSAGE
 from mocketmq.store.database import Database
-from mocketmq_compat.delay import record_reader
+from mocketmq_compat.delay import pending_reader
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.group_saves import GroupSaves
-from mocketmq_compat.delay.tidying import Tidying
+from mocketmq_compat.delay.marks import Tidying
 from tests.doors.remoting.gates import until
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
@@ -325,7 +325,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
         assert sent > thousands, "sends get through in between"
 
     transactions.bytes.clear()
-    monkeypatch.setattr(record_reader, "MAX_BATCH_BYTES", 50_000)
+    monkeypatch.setattr(pending_reader, "MAX_BATCH_BYTES", 50_000)
     async with running_broker(tmp_path / "large", delay_sync="never") as broker:
         for _ in range(20):
             await send_in(broker, 1_000, "x" * 20_000)

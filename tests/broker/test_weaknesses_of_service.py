@@ -29,7 +29,7 @@ from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
-from mocketmq_compat.delay import record_reader
+from mocketmq_compat.delay import pending_reader
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.stored_scheme import StoredScheme
@@ -346,7 +346,7 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
         return decode_file(content)
 
     monkeypatch.setattr(StoredScheme, "firing", fail_once)
-    monkeypatch.setattr(record_reader, "decode", fail_for_one)
+    monkeypatch.setattr(pending_reader, "decode", fail_for_one)
     async with running_broker(tmp_path, clock="real") as broker:
         for body in ("first", "unlucky", "second"):
             await send_in(broker, 5, body)

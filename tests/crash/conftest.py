@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq_compat.delay.tidying import Tidying
+from mocketmq_compat.delay.marks import Tidying
 from tests.crash.disks import DISKS, Disk
 
 

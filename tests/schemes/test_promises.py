@@ -9,7 +9,7 @@ from mocketmq.broker.watching.stored_records import FIRST_NUMBER
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Message
 from mocketmq.settings import TimedSchemeName
-from mocketmq_compat.delay import entry_table, read_ahead
+from mocketmq_compat.delay import entry_table, pending_entries
 from mocketmq_compat.delay.slots import item_places
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, scheme_of, send_in
@@ -111,7 +111,7 @@ async def test_a_full_second_is_delivered_in_order_over_restarts(
 ) -> None:
     monkeypatch.setattr(entry_table, "BLOCK", 4)
     monkeypatch.setattr(item_places, "FULL", 8)
-    monkeypatch.setattr(read_ahead, "SIZE", 8)
+    monkeypatch.setattr(pending_entries, "SIZE", 8)
     async with running_broker(tmp_path, timed_scheme=scheme, delay_sync="never") as broker:
         for number in range(200):
             await send_in(broker, 1_000 + number * 7 % 250, str(number))

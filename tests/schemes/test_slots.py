@@ -12,7 +12,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Message
 from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DEL_UNIQKEY, TIMER_DELAY_MS, UNIQ_KEY
-from mocketmq_compat.delay.slots.slots import Slots
+from mocketmq_compat.delay.slots.slot_store import Slots
 from tests.support.brokers import TOPIC, S, rows, running_broker, send, visible
 from tests.support.second_directories import HOUR_MS, MS, WALL_US, in_order_of_delivery, listed, send_in
 

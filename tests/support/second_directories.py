@@ -12,8 +12,8 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import TIMER_DELAY_MS
 from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
 from mocketmq_compat.delay.known_parts import KNOWN
+from mocketmq_compat.delay.marks import Tidying
 from mocketmq_compat.delay.stored_scheme import StoredScheme
-from mocketmq_compat.delay.tidying import Tidying
 from tests.support.brokers import (
     bodies,
     send,

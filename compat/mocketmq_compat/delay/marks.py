@@ -1,4 +1,4 @@
-"""Marks the records of settled messages in a store, in the background of deliveries.
+"""Marks the records of settled messages in a store, in the background of deliveries, and tidies the store.
 
 A message is settled when it is delivered, cancelled or reset. Its record is marked only once the settlement
 is durable, so that no power failure can leave a message that is neither delivered nor pending.
@@ -15,6 +15,7 @@ from typing import Final
 
 from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
+from mocketmq.store.chore import Chore
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.store import DelayStore
 
@@ -109,3 +110,17 @@ class Marks:
         pass_point("files.removed")
         self._store.remove_over(self._now_us(), is_cleared=is_cleared)
         return kept
+
+
+class Tidying(Chore):
+    """Retries marks and adopts files at intervals, whether or not anything is delivered."""
+
+    name = "delay-tidying"
+    interval_s = 30.0
+
+    def __init__(self, tidy: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._tidy = tidy
+
+    async def turn(self) -> None:
+        await self._tidy()

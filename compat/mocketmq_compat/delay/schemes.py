@@ -77,7 +77,7 @@ SCHEMES: Final[Mapping[TimedSchemeName, Scheme]] = {
     "directories": Scheme(
         folder="delay",
         store="directories.directory_store:DirectoryStore",
-        reading="directories.reading",
+        reading="directories.delay_inspection",
         inspector="directories.delay_inspection:DirectoryInspector",
         block_bytes=BLOCK_BYTES,
     ),
@@ -86,8 +86,8 @@ SCHEMES: Final[Mapping[TimedSchemeName, Scheme]] = {
         folder="slots",
         store="slots.slot_store:SlotStore",
         reading="slots.reading",
-        inspector="slots.check_indexes:SlotInspector",
-        engine="slots.slots:Slots",
+        inspector="slots.reading:SlotInspector",
+        engine="slots.slot_store:Slots",
     ),
     "sorted": Scheme(folder="sorted", store="sorted.reading:sorted_store", reading="sorted.reading"),
 }

@@ -39,15 +39,13 @@ from mocketmq.store.queue import Queue
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.due_messages import DueMessages
 from mocketmq_compat.delay.group_saves import GroupSaves
-from mocketmq_compat.delay.marks import NOT_REMOVED, Marks
+from mocketmq_compat.delay.marks import NOT_REMOVED, Marks, Tidying
 from mocketmq_compat.delay.parked_message import content_of, entry_of
 from mocketmq_compat.delay.pending_entries import PendingEntries
-from mocketmq_compat.delay.pending_reader import PendingReader
-from mocketmq_compat.delay.record_reader import RecordReader
+from mocketmq_compat.delay.pending_reader import PendingReader, RecordReader
 from mocketmq_compat.delay.staged_records import StagedRecords
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 from mocketmq_compat.delay.store import DelayStore
-from mocketmq_compat.delay.tidying import Tidying
 
 _SETTLED_EARLY: Final = (
     "SELECT due_ms, number, key_hash FROM timed_messages WHERE outcome <> 'delivered' AND due_ms > ?"

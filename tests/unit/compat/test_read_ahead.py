@@ -1,7 +1,7 @@
 """The entries due next, while the store has not read all entries."""
 
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.read_ahead import ReadAhead
+from mocketmq_compat.delay.pending_entries import ReadAhead
 from mocketmq_compat.delay.store import bound
 
 FIRST, SECOND, LATER = Entry(1, 1, 0), Entry(2, 2, 0), Entry(9, 3, 0)

@@ -10,7 +10,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.lock import DirectoryLock
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.directories import reading
+from mocketmq_compat.delay.directories import delay_inspection
 from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_report.live import status as module
 from mocketmq_report.live.status import GRACE_US, NO_LEVEL, Backlog, broker_status
@@ -129,7 +129,7 @@ def test_unreadable_folder_is_an_error(store: MadeStore, monkeypatch: pytest.Mon
     def refuse(root: Path, *_: object) -> Iterator[None]:
         raise PermissionError(13, os.strerror(13), str(root))
 
-    monkeypatch.setattr(reading, "list_files", refuse)
+    monkeypatch.setattr(delay_inspection, "list_files", refuse)
     with pytest.raises(StoreUnavailableError, match=r"/delay .*Permission denied$"):
         broker_status(store.data)
 
