@@ -49,11 +49,11 @@ _COMMANDS = {
     "clients": ("mocketmq.cli.clients", "List the connected RocketMQ clients."),
     "client": ("mocketmq.cli.clients", "Show what a consumer does, or have it consume a message."),
     "brokers": (
-        "mocketmq.cli.brokers",
+        "mocketmq.cli.cluster",
         "List the cluster's brokers; crash them, cut them off, start them.",
     ),
     "name-servers": (
-        "mocketmq.cli.name_servers",
+        "mocketmq.cli.cluster",
         "List the cluster's name servers; stop them, make them wrong about brokers.",
     ),
     "faults": ("mocketmq.cli.faults", "Inject faults; list and end fault rules."),

@@ -19,9 +19,9 @@ from mocketmq.http_api import web
 from mocketmq.http_api.access import ApiGuard
 from mocketmq.http_api.answers import Answers, CountedRequest
 from mocketmq.http_api.bodies import Bodies
-from mocketmq.http_api.brokers import BROKERS
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
+from mocketmq.http_api.cluster import BROKERS, NAME_SERVERS
 from mocketmq.http_api.connection import TICK_S, HttpConnection
 from mocketmq.http_api.consuming import CONSUMING
 from mocketmq.http_api.delayed import DELAYED
@@ -31,7 +31,6 @@ from mocketmq.http_api.groups import GROUPS
 from mocketmq.http_api.listener import UNMATCHED, Listener, OtherDoors, RoutedResponse
 from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
-from mocketmq.http_api.name_servers import NAME_SERVERS
 from mocketmq.http_api.operations import OPERATIONS
 from mocketmq.http_api.packs import PACKS
 from mocketmq.http_api.page_guard import PageGuard

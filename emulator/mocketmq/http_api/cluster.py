@@ -1,4 +1,4 @@
-"""Routes for the brokers of the cluster: list them, and change the condition of one."""
+"""Routes for the brokers and name servers of the cluster: list them, and change the condition of one."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -6,14 +6,24 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.broker.name_servers import NameServerView
 from mocketmq.broker.registry.brokers import BrokerState, CutOff, RegisteredBroker
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import BrokerNotFoundError, BrokerStateError
+from mocketmq.errors import BrokerNotFoundError, BrokerStateError, NameServerNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, matching
 from mocketmq.http_api.route import ApiCall, Handler, Route, RouteGroup
 from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss
 
 SlaveState = Literal["running", "down"]
+Loss = Annotated[
+    str,
+    matching(
+        r"^(?:nothing|unreplicated|0|1h|60m|(?=[0-9])(?:[0-5]?[0-9]m)?(?:[0-5]?[0-9](?:\.[0-9]{1,6})?s)?"
+        r"|[0-9]{1,3}(?:\.[0-9]{1,6})?s|[0-9]{1,6}(?:\.[0-9]{1,3})?ms|[0-9]{1,9}us)$",
+        CRASH_LOSS.allowed,
+    ),
+]
+_Number = Annotated[int, Meta(ge=1, le=8, description="Number of a name server, from 1 on")]
 
 
 class BrokerOut(msgspec.Struct, frozen=True):
@@ -63,16 +73,6 @@ class BrokerPath(Input, frozen=True):
     broker: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
 
 
-Loss = Annotated[
-    str,
-    matching(
-        r"^(?:nothing|unreplicated|0|1h|60m|(?=[0-9])(?:[0-5]?[0-9]m)?(?:[0-5]?[0-9](?:\.[0-9]{1,6})?s)?"
-        r"|[0-9]{1,3}(?:\.[0-9]{1,6})?s|[0-9]{1,6}(?:\.[0-9]{1,3})?ms|[0-9]{1,9}us)$",
-        CRASH_LOSS.allowed,
-    ),
-]
-
-
 class CrashIn(Input, frozen=True):
     """What the crash loses. With `unreplicated`, it is what the slave does not have yet.
 
@@ -85,7 +85,7 @@ class CrashIn(Input, frozen=True):
 async def brokers(call: ApiCall, _: NoInput) -> BrokerList:
     """With the setting `brokers` at its default, this is one broker, `broker-a`."""
     held = await call.broker.held.counts()
-    return BrokerList([_out(call, each, held) for each in call.broker.registry.brokers])
+    return BrokerList([_broker_out(call, each, held) for each in call.broker.registry.brokers])
 
 
 async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashOut:
@@ -153,10 +153,10 @@ async def make_writable(call: ApiCall, path: BrokerPath) -> BrokerOut:
 
 
 async def _answer(call: ApiCall, registered: RegisteredBroker) -> BrokerOut:
-    return _out(call, registered, await call.broker.held.counts())
+    return _broker_out(call, registered, await call.broker.held.counts())
 
 
-def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -> BrokerOut:
+def _broker_out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -> BrokerOut:
     brokers, condition = call.broker.registry.brokers, registered.condition
     port, slave_port = registered.ports_by_role(is_promoted=condition.is_promoted)
     slave_state: SlaveState | None = None
@@ -178,7 +178,7 @@ def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -
     )
 
 
-def _life(action: str, summary: str, handler: Handler, *, is_body_optional: bool = False) -> Route:
+def _life_route(action: str, summary: str, handler: Handler, *, is_body_optional: bool = False) -> Route:
     path, errors = f"/v1/brokers/{{broker}}/{action}", [BrokerNotFoundError, BrokerStateError]
     return Route("POST", path, handler, summary, is_body_optional=is_body_optional, errors=errors)
 
@@ -188,17 +188,127 @@ BROKERS = RouteGroup(
     "Brokers of the cluster",
     [
         Route("GET", "/v1/brokers", brokers, "List the brokers"),
-        _life("crash", "Crash a broker", crash_broker, is_body_optional=True),
-        _life("shutdown", "Shut a broker down", shut_down_broker),
-        _life("promote", "Promote the slave of a broker", promote_slave),
-        _life("start", "Start a broker again", start_broker),
-        _life("wipe", "Wipe a broker that is down", wipe_broker),
-        _life("cut-off-from-clients", "Cut a broker off from its clients", cut_off_from_clients),
-        _life(
+        _life_route("crash", "Crash a broker", crash_broker, is_body_optional=True),
+        _life_route("shutdown", "Shut a broker down", shut_down_broker),
+        _life_route("promote", "Promote the slave of a broker", promote_slave),
+        _life_route("start", "Start a broker again", start_broker),
+        _life_route("wipe", "Wipe a broker that is down", wipe_broker),
+        _life_route("cut-off-from-clients", "Cut a broker off from its clients", cut_off_from_clients),
+        _life_route(
             "cut-off-from-name-servers", "Cut a broker off from the name servers", cut_off_from_name_servers
         ),
-        _life("reconnect", "Reconnect a broker that is cut off", reconnect_broker),
-        _life("read-only", "Make a broker read-only", make_read_only),
-        _life("writable", "Make a read-only broker writable again", make_writable),
+        _life_route("reconnect", "Reconnect a broker that is cut off", reconnect_broker),
+        _life_route("read-only", "Make a broker read-only", make_read_only),
+        _life_route("writable", "Make a read-only broker writable again", make_writable),
+    ],
+)
+
+
+class NameServerOut(msgspec.Struct, frozen=True):
+    """A name server of the cluster.
+
+    `brokers` are those that it lists now. Whatever their condition, it leaves out those in `hidden` and lists
+    those in `kept`. `port` is null without remoting.
+    """
+
+    number: int
+    state: Literal["running", "stopped"]
+    brokers: list[str]
+    hidden: list[str]
+    kept: list[str]
+    port: int | None
+
+
+class NameServerList(msgspec.Struct, frozen=True):
+    """The name servers, by their numbers."""
+
+    name_servers: list[NameServerOut]
+
+
+class NameServerPath(Input, frozen=True):
+    """The number of a name server."""
+
+    name_server: _Number
+
+
+class ListingPath(Input, frozen=True):
+    """The number of a name server, and the name of a broker."""
+
+    name_server: _Number
+    broker: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
+
+
+async def name_servers(call: ApiCall, _: NoInput) -> NameServerList:
+    """With the setting `name_servers` at its default, this is one name server."""
+    return NameServerList([_name_server_out(each) for each in call.broker.name_servers])
+
+
+async def stop_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
+    """Closes its port and ends its connections."""
+    return _name_server_out(await call.broker.name_servers.set_stopped(path.name_server, is_stopped=True))
+
+
+async def start_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
+    """Opens its port again."""
+    return _name_server_out(await call.broker.name_servers.set_stopped(path.name_server, is_stopped=False))
+
+
+async def freeze_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
+    """Its list of brokers no longer changes."""
+    found = call.broker.name_servers.numbered(path.name_server)
+    found.freeze()
+    return _name_server_out(found)
+
+
+async def hide_broker(call: ApiCall, path: ListingPath) -> NameServerOut:
+    """It leaves out the broker, which its routes no longer name."""
+    return _listing(call, path, is_listed=False)
+
+
+async def keep_broker(call: ApiCall, path: ListingPath) -> NameServerOut:
+    """It lists the broker, even while the broker is down."""
+    return _listing(call, path, is_listed=True)
+
+
+async def correct_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
+    """It tells the truth again: ends `freeze`, `hide` and `keep`."""
+    found = call.broker.name_servers.numbered(path.name_server)
+    found.correct()
+    return _name_server_out(found)
+
+
+def _listing(call: ApiCall, path: ListingPath, *, is_listed: bool) -> NameServerOut:
+    found = call.broker.name_servers.numbered(path.name_server)
+    found.set_listed(path.broker, is_listed=is_listed)
+    return _name_server_out(found)
+
+
+def _name_server_out(view: NameServerView) -> NameServerOut:
+    return NameServerOut(
+        view.number,
+        "stopped" if view.is_stopped else "running",
+        [each.name for each in view.routed()],
+        view.hidden,
+        view.kept,
+        view.port or None,
+    )
+
+
+def _change_route(action: str, summary: str, handler: Handler) -> Route:
+    errors = [NameServerNotFoundError, *([BrokerNotFoundError] if "{broker}" in action else [])]
+    return Route("POST", f"/v1/name-servers/{{name_server}}/{action}", handler, summary, errors=errors)
+
+
+NAME_SERVERS = RouteGroup(
+    "name-servers",
+    "Name servers of the cluster",
+    [
+        Route("GET", "/v1/name-servers", name_servers, "List the name servers"),
+        _change_route("stop", "Stop a name server", stop_name_server),
+        _change_route("start", "Start a name server again", start_name_server),
+        _change_route("freeze", "Make a name server stale", freeze_name_server),
+        _change_route("hide/{broker}", "Make a name server leave out a broker", hide_broker),
+        _change_route("keep/{broker}", "Make a name server keep a broker", keep_broker),
+        _change_route("correct", "Make a name server tell the truth again", correct_name_server),
     ],
 )
