@@ -64,7 +64,7 @@ def test_completing_a_command_name_imports_no_command() -> None:
     told = complete("mocketmq ")
     assert len(told.stdout.splitlines()) == len(commands.list_commands(click.Context(commands)))
     ours = {name for name in told.stderr.split() if name.startswith(("mocketmq.cli.", "mocketmq_report"))}
-    assert ours == {"mocketmq.cli.exit_codes", "mocketmq.cli.lean_import"}
+    assert ours == {"mocketmq.cli.exit_codes"}
 
 
 def complete(words: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,8 @@
-"""``mocketmq send``, ``mocketmq receive`` and ``mocketmq wait``."""
+"""``mocketmq send``, ``seed``, ``receive`` and ``wait``."""
 
 import json
 import sys
+from pathlib import Path
 
 import click
 
@@ -15,6 +16,7 @@ from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.client.expecting import Like, LikeInTime
 from mocketmq.client.messaging import MessageOptions
+from mocketmq.client.seeds import FORMATS, format_of
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.duration import format_duration, parse_duration_us
 from mocketmq.instant import parse_instant_ms
@@ -315,3 +317,32 @@ def _received_row(message: JsonObject) -> tuple[object, ...]:
     body = body_of(message).decode(errors="replace")
     keys = " ".join(message["keys"])
     return instant(message["store_ms"]), message["message_id"], message["tag"], keys, message["attempt"], body
+
+
+@click.command(epilog=examples("seed orders-waiting.toml", "seed orders.csv --json", "seed - --format jsonl"))
+@click.argument("file")
+@click.option(
+    "--format",
+    "given_format",
+    type=click.Choice(list(FORMATS)),
+    help="Format of FILE; by default that of its ending: .toml, .jsonl or .csv.",
+)
+@with_broker
+def seed(broker: BlockingClient, output: Output, file: str, given_format: str | None) -> None:
+    """Store the messages of FILE, with their past: when they were sent, and which groups have consumed them.
+
+    All are stored, or none. If FILE is -, it is read from the standard input. docs/seeds.md describes the
+    fields.
+    """
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        text = content.decode()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"FILE is {file!r}; allowed: a readable file in UTF-8 ({reason})") from None
+    name = "standard input" if file == "-" else file
+    seeded = broker.seed_text(text, given_format or format_of(name), name=name)
+    count, pending = len(seeded["message_ids"]), seeded["pending"]
+    told = f"stored {count} messages, of which {pending} wait for their due time"
+    copies = f"{seeded['retries']} retries and {seeded['dead_letters']} dead letters"
+    output.show(seeded, f"{told}; {copies}")

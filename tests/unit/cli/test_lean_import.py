@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.cli.lean_import import lean_import
+from mocketmq.cli import lean_import
 
 SEEN = """
 import gc, os
