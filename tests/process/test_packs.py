@@ -163,9 +163,9 @@ async def test_what_is_no_pack_is_refused(tmp_path: Path, name: str, code: int, 
 
 KILLED = """
 import os, signal
-from mocketmq.client import whole_file
+from mocketmq.client.operations import write_whole_file
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-whole_file.write_whole_file({path!r}, b"new")
+write_whole_file({path!r}, b"new")
 """
 
 
@@ -182,7 +182,7 @@ def test_a_kill_leaves_no_part_of_a_pack(tmp_path: Path, is_there: bool) -> None
 
 
 def test_a_full_disk_leaves_no_part_of_a_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mocketmq.client.whole_file import write_whole_file
+    from mocketmq.client.operations import write_whole_file
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")

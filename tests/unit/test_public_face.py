@@ -39,7 +39,6 @@ CLIENT = {
     "client.operations",
     "client.registering",
     "client.seeds",
-    "client.whole_file",
     "duration",
     "errors",
     "instant",

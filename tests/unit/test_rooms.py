@@ -91,7 +91,7 @@ ROOMS = {
                 "listener",
                 "page_guard",
             ),
-            *("problem", "request", "tap", "web"),
+            *("problem", "request", "web"),
         )
     },
     "json": {"mocketmq.http_api"},  # the rest of it

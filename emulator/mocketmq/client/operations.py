@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike
+from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import unquote_to_bytes, urlencode, urlsplit
 
@@ -18,22 +21,34 @@ from mocketmq.client.expecting import Expecting
 from mocketmq.client.info import Info
 from mocketmq.client.messaging import Messaging
 from mocketmq.client.registering import Registering
-from mocketmq.client.whole_file import write_whole_file
 from mocketmq.errors import InvalidArgumentError
 
 __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
-
 CONNECT_S = 10.0
 """Real seconds to connect. Answers have no time limit: a move of the clock may take long."""
-
 _TOKENS = "printable ASCII characters"
 _ONE = "one of the two"
-
 _ZIP = b"PK"
 _MAX_TEST = 1_000
 _MAX_FAILURE = 200_000
 """Largest numbers of characters that a pack takes. The end of a longer failure says most."""
+
+
+def write_whole_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file that is there as a whole or not at all, also after a kill. Raises OSError."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 class Operations(Messaging, Expecting, Registering, Clustering):

@@ -28,7 +28,7 @@ from mocketmq.http_api.delayed import DELAYED
 from mocketmq.http_api.expectations import VERIFICATION
 from mocketmq.http_api.faults import FAULTS
 from mocketmq.http_api.groups import GROUPS
-from mocketmq.http_api.listener import UNMATCHED, Listener, OtherDoors, RoutedResponse
+from mocketmq.http_api.listener import UNMATCHED, HttpTap, Listener, OtherDoors, RoutedResponse
 from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
 from mocketmq.http_api.operations import OPERATIONS
@@ -41,7 +41,6 @@ from mocketmq.http_api.router import Router
 from mocketmq.http_api.seeds import SEEDS
 from mocketmq.http_api.sending import SENDING
 from mocketmq.http_api.snapshots import SNAPSHOTS
-from mocketmq.http_api.tap import HttpTap
 from mocketmq.http_api.topics import TOPICS
 from mocketmq.http_api.transactions import TRANSACTIONS
 from mocketmq.open_ports import OpenPort, OpenPorts
