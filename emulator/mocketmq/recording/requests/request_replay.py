@@ -21,10 +21,17 @@ from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.recording.pace import Pace
 from mocketmq.recording.recording import RecordingError, RecordingReader
 from mocketmq.recording.requests.answer_difference import AnswerDifference, differences, document_in
-from mocketmq.recording.requests.chosen_queues import chooses_no_queue, queues_in, with_queues
+from mocketmq.recording.requests.changed_requests import (
+    chooses_no_queue,
+    found_nothing,
+    ids_of_sent,
+    queues_in,
+    wait_ms,
+    with_queues,
+    without_wait,
+)
 from mocketmq.recording.requests.findings import Findings
 from mocketmq.recording.requests.players import Form, PlayedConnection, PlayedHttp, PlayedRemoting
-from mocketmq.recording.requests.polls import found_nothing, ids_of_sent, wait_ms, without_wait
 from mocketmq.recording.requests.request_file import EventLine, RequestEvent, events_in
 from mocketmq.recording.requests.value_map import ValueMap
 from mocketmq.remoting.wire.codes import RequestCode

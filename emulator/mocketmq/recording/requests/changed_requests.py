@@ -1,10 +1,11 @@
-"""Requests that wait at the broker for messages: long polls of all protocols.
+"""Recorded requests that a replay changes: long polls of all protocols, and sends for which the broker chose.
 
 A replay sends a poll when the recorded one came back. If that had found nothing, it is sent without its wait.
+For a send whose queue the recorded broker chose, at random, a replay asks for the queue that it chose.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.recording.requests.http_form import object_in
+from mocketmq.recording.requests.request_file import RequestEvent
 from mocketmq.remoting.wire.codes import RequestCode
 
 _CODES: Final = {
@@ -24,12 +26,14 @@ _CODES: Final = {
 """Codes of polls, with the field of their time."""
 _OF_JSON: Final = ("/receive", "/wait")
 _WAIT_S: Final = re.compile(r"\bwaitseconds=(\d+)")
-
 _GRPC_WAIT: Final = "longPollingTimeout"
 _IDS: Final = re.compile(r'UNIQ_KEY\x01([^\x02]+)|"message_?[iI]d":\s*"([^"]+)"|<MessageId>([^<]+)')
 """Ids of messages in requests and answers of sends."""
 
 Form = Mapping[str, Any]
+_PATHS: Final = re.compile(r"/v1/topics/[^/?]+/(messages|messages/batch|transactions)")
+_OWN_CHOICE: Final = ("queue_id", "priority", "lite_topic")
+"""Fields with which a message chooses its queue by itself."""
 
 
 def wait_ms(door: str, form: Form) -> int:
@@ -114,3 +118,46 @@ def _wait_of_json(form: Form) -> int:
 def _number(value: object) -> int:
     text = str(value)
     return int(text) if text.isdecimal() and len(text) < 12 else 0
+
+
+def chooses_no_queue(event: RequestEvent) -> bool:
+    """Whether a request may send messages without a queue."""
+    form = event.content
+    if event.door == "remoting":
+        return bool(form["ext"].get(_queue_field(form)) == "-1")
+    return event.door == "json" and form["method"] == "POST" and bool(_PATHS.fullmatch(form["path"]))
+
+
+def queues_in(answer: Mapping[str, Any]) -> list[int]:
+    """The queues of the messages that the answer says were stored; empty if none were."""
+    if "ext" in answer:
+        queue = answer["ext"].get("queueId", "")
+        return [int(queue)] if queue.isdecimal() else []
+    document = object_in(answer)
+    stored = document.get("sent", [document])
+    queues = []
+    for each in stored if isinstance(stored, list) else ():
+        real = each.get("real_queue_id")
+        queue = each.get("queue_id") if real is None else real
+        if not isinstance(queue, int):
+            return []
+        queues.append(queue)
+    return queues
+
+
+def with_queues(form: Mapping[str, Any], queues: Sequence[int]) -> Mapping[str, Any]:
+    """The request with these queues, where it chooses none."""
+    if "ext" in form:
+        return {**form, "ext": {**form["ext"], _queue_field(form): str(queues[0])}}
+    document = object_in(form)
+    messages = document.get("messages", [document])
+    if not isinstance(messages, list) or len(messages) != len(queues):
+        return form
+    for message, queue in zip(messages, queues, strict=True):
+        if isinstance(message, dict) and not any(name in message for name in _OWN_CHOICE):
+            message["queue_id"] = queue
+    return {**form, "body": msgspec.json.encode(document).decode()}
+
+
+def _queue_field(form: Mapping[str, Any]) -> str:
+    return "queueId" if "queueId" in form["ext"] else "e"
