@@ -7,39 +7,30 @@ from mocketmq.clock import US_PER_S
 from mocketmq_report import figures
 from mocketmq_report.lab.document import GrowthStep, LabReport, Subject
 from mocketmq_report.report.chart import (
-    DASHES,
     Chart,
     Format,
     LatenessAxis,
     LegendEntry,
-    Shape,
     Spec,
     Tip,
     colors,
     duration_axis,
+    line,
     mark,
+    subject_keys,
 )
 from mocketmq_report.report.spectrum_charts import side_by_side
 
 _HEIGHT: Final = 280
 _BAR: Final = 26
-_COLORS: Final = 6
-_SHAPES: Final[tuple[Shape, ...]] = ("line", "dash", "dot")
 _TICKS: Final = 5
 _MB: Final = 1e6
 
 
 def lab_charts(lab: LabReport) -> Iterator[Chart]:
     """Make all charts that have data."""
-    keys = {
-        each.name: LegendEntry(
-            figures.harmless(each.name),
-            f"var(--c{number % _COLORS})",
-            _SHAPES[number % len(_SHAPES)],
-            is_name=True,
-        )
-        for number, each in enumerate(lab.subjects)
-    }
+    names = [each.name for each in lab.subjects]
+    keys = dict(zip(names, subject_keys(names), strict=True))
     spectra = [(keys[each.name], each.spectrum) for each in lab.subjects if each.spectrum]
     if spectra:
         yield side_by_side(spectra)
@@ -53,7 +44,6 @@ def lab_charts(lab: LabReport) -> Iterator[Chart]:
         yield _growth(
             grown,
             keys,
-            "start",
             "Start",
             "From the start of the process until the broker is ready, by the number of pending messages.",
             lambda step: step.start_us,
@@ -63,7 +53,6 @@ def lab_charts(lab: LabReport) -> Iterator[Chart]:
             yield _growth(
                 grown,
                 keys,
-                "memory",
                 "Memory",
                 "Memory of the broker’s process when it is ready.",
                 lambda step: (step.memory_bytes or 0) / _MB,
@@ -72,7 +61,6 @@ def lab_charts(lab: LabReport) -> Iterator[Chart]:
         yield _growth(
             grown,
             keys,
-            "disk",
             "Disk",
             "Size of the data directory.",
             lambda step: step.disk_bytes / _MB,
@@ -88,18 +76,14 @@ def _over_time(subjects: Sequence[Subject], keys: dict[str, LegendEntry]) -> Cha
         Tip("deliveries", "count", "count"),
     ]
     lines = (
-        mark(
-            "line",
+        line(
+            keys[subject.name],
             (
                 {"of": keys[subject.name].label, "x": each.after_us, "y": late.at(each.max_us)}
                 | {"max": each.max_us, "count": each.count}
                 for each in subject.timeline
             ),
-            x="x",
-            y="y",
-            color=keys[subject.name].color,
-            dash=DASHES[keys[subject.name].shape],
-            tip=tip,
+            tip,
         )
         for subject in subjects
     )
@@ -140,7 +124,6 @@ def _throughput(subjects: Sequence[Subject]) -> Chart:
 def _growth(
     subjects: Sequence[Subject],
     keys: dict[str, LegendEntry],
-    name: str,
     title: str,
     note: str,
     value: Callable[[GrowthStep], float],
@@ -159,7 +142,7 @@ def _growth(
             for step in each.growth
             if step.pending
         ]
-        marks.append(mark("line", rows, x="x", y="y", color=key.color, dash=DASHES[key.shape], tip=tip))
+        marks.append(line(key, rows, tip))
         marks.append(mark("point", rows, x="x", y="y", color=key.color, shape="circle", tip=tip))
     spec = {
         "height": _HEIGHT,
@@ -173,7 +156,7 @@ def _growth(
         "y": duration_axis(max(values), shown) if unit == "duration" else _axis(values, shown),
         "marks": marks,
     }
-    return Chart(name, title, note, [keys[each.name] for each in subjects], spec)
+    return Chart(title.lower(), title, note, [keys[each.name] for each in subjects], spec)
 
 
 def _axis(values: Iterable[Any], title: str) -> Spec:

@@ -36,6 +36,8 @@ Shape = Literal["line", "dash", "dot", "circle", "up", "diamond", "box"]
 Format = Literal["text", "count", "duration", "share", "instant"]
 Spec = dict[str, Any]
 DASHES: Final[dict[str, list[int]]] = {"line": [1, 0], "dash": [7, 3], "dot": [2, 2]}
+_SUBJECT_COLORS: Final = 6
+_SUBJECT_SHAPES: Final[tuple[Shape, ...]] = ("line", "dash", "dot")
 
 
 class LegendEntry(NamedTuple):
@@ -123,6 +125,24 @@ def mark(kind: Kind, rows: Iterable[dict[str, Any]], *, tip: Sequence[Tip] = (),
         **({"tip": list(tip)} if tip else {}),
         **drawn,
     }
+
+
+def line(key: LegendEntry, rows: Iterable[dict[str, Any]], tip: Sequence[Tip], **drawn: Any) -> Spec:
+    """Draw a line of the legend from row to row, by their fields ``x`` and ``y``."""
+    return mark("line", rows, x="x", y="y", color=key.color, dash=DASHES[key.shape], tip=tip, **drawn)
+
+
+def subject_keys(names: Iterable[str]) -> list[LegendEntry]:
+    """Return the entry of each compared subject, with a colour and a line of its own."""
+    return [
+        LegendEntry(
+            figures.harmless(name),
+            f"var(--c{number % _SUBJECT_COLORS})",
+            _SUBJECT_SHAPES[number % len(_SUBJECT_SHAPES)],
+            is_name=True,
+        )
+        for number, name in enumerate(names)
+    ]
 
 
 def colors(keys: Sequence[LegendEntry]) -> dict[str, str]:

@@ -7,11 +7,19 @@ from typing import Any, Final
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Report, Spectrum
 from mocketmq_report.judge.drawn_limits import DrawnLimit
-from mocketmq_report.report.chart import DASHES, Chart, LatenessAxis, LegendEntry, Shape, Spec, Tip, mark
+from mocketmq_report.report.chart import (
+    DASHES,
+    Chart,
+    LatenessAxis,
+    LegendEntry,
+    Spec,
+    Tip,
+    line,
+    mark,
+    subject_keys,
+)
 
 _HEIGHT: Final = 320
-_SHAPES: Final[tuple[Shape, ...]] = ("line", "dash", "dot")
-_COLORS: Final = 6
 _VERDICTS: Final = [
     LegendEntry("threshold, passed", "var(--good)", "dash"),
     LegendEntry("threshold, failed", "var(--bad)", "dash"),
@@ -70,15 +78,7 @@ def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart 
 def comparison_chart(comparison: Comparison) -> Chart | None:
     """Draw the distributions of all sides in one chart, of the total or of one level."""
     delays = {(row.dimension, row.name): row.delay for row in comparison.changes}
-    keys = [
-        LegendEntry(
-            figures.harmless(side.name),
-            f"var(--c{number % _COLORS})",
-            _SHAPES[number % len(_SHAPES)],
-            is_name=True,
-        )
-        for number, side in enumerate(comparison.sides)
-    ]
+    keys = subject_keys(side.name for side in comparison.sides)
     spectra = [
         (key, each)
         for key, side in zip(keys, comparison.sides, strict=True)
@@ -89,25 +89,15 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
         return None
     late = LatenessAxis(point.value_us for _, each in spectra for point in each.points)
     groups = list(dict.fromkeys(_group(each, delays) for _, each in spectra))
-    lines = (
-        mark(
-            "line",
-            _points(each, late, side=key.label),
-            x="x",
-            y="y",
-            color=key.color,
-            dash=DASHES[key.shape],
-            tip=_tip("side"),
-            of=_group(each, delays),
-        )
-        for key, each in spectra
-    )
     spec = {
         "height": _HEIGHT,
         "x": _x(max(_odds(each)[-1] for _, each in spectra)),
         "y": late.axis(),
         "choice": {"options": groups, "value": groups[0]},
-        "marks": list(lines),
+        "marks": [
+            line(key, _points(each, late, side=key.label), _tip("side"), of=_group(each, delays))
+            for key, each in spectra
+        ],
     }
     return Chart(
         "comparison",
@@ -121,23 +111,11 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
 def side_by_side(sides: Sequence[tuple[LegendEntry, Spectrum]]) -> Chart:
     """Draw the same distribution of each side."""
     late = LatenessAxis(point.value_us for _, each in sides for point in each.points)
-    lines = (
-        mark(
-            "line",
-            _points(each, late, side=key.label),
-            x="x",
-            y="y",
-            color=key.color,
-            dash=DASHES[key.shape],
-            tip=_tip("side"),
-        )
-        for key, each in sides
-    )
     spec = {
         "height": _HEIGHT,
         "x": _x(max(_odds(each)[-1] for _, each in sides)),
         "y": late.axis(),
-        "marks": list(lines),
+        "marks": [line(key, _points(each, late, side=key.label), _tip("side")) for key, each in sides],
     }
     return Chart(
         "spectrum",
