@@ -17,6 +17,7 @@ from mocketmq_report.progress import ignore_progress
 from tests.differential.duel import Duel
 from tests.differential.values import LEVELS
 from tests.support.patience import HANGING_S
+from tests.support.probes import ACCESS
 from tests.upstream.process import HOST, Upstream
 
 pytestmark = pytest.mark.differential
@@ -26,7 +27,7 @@ LOAD = Load(rate=20, seconds=2, delays_us=(US_PER_S, 5 * US_PER_S))
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_real_rocketmq_is_a_subject(plain: Upstream, tmp_path: Path) -> None:
-    cluster = ClusterRun(f"{HOST}:{plain.namesrv_port}", None, LOAD, call_s=HANGING_S)
+    cluster = ClusterRun(f"{HOST}:{plain.namesrv_port}", LOAD, ACCESS)
     async with asyncio.timeout(HANGING_S):
         name = await cluster.check()
         measured = await cluster.measure(name, tmp_path / "rocketmq", lambda *_: None)
@@ -44,7 +45,7 @@ async def test_a_real_rocketmq_is_a_subject(plain: Upstream, tmp_path: Path) -> 
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_other_delays_are_refused(duels: Sequence[Duel]) -> None:
-    cluster = ClusterRun(f"{HOST}:{duels[0].theirs.namesrv_port}", None, LOAD, call_s=HANGING_S)
+    cluster = ClusterRun(f"{HOST}:{duels[0].theirs.namesrv_port}", LOAD, ACCESS)
     with pytest.raises(
         ClusterError, match=f"level 2 of the cluster is not 5s: its delay levels are {LEVELS}"
     ):

@@ -20,7 +20,7 @@ from tests.differential.duel import Duel
 from tests.differential.op import Ends
 from tests.differential.topics import make_groups, make_topic
 from tests.support.patience import HANGING_S
-from tests.support.probes import plan
+from tests.support.probes import ACCESS, plan
 from tests.upstream.jars import V5_5
 from tests.upstream.process import HOST, Upstream
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.differential
 async def test_a_real_rocketmq_is_probed(plain: Upstream, tmp_path: Path) -> None:
     probing = Probing(
         plan(levels=(1, 2), rate=20, size=100),
-        RemotingCluster(f"{HOST}:{plain.namesrv_port}", call_s=HANGING_S),
+        RemotingCluster(f"{HOST}:{plain.namesrv_port}", ACCESS),
         lambda *_: None,
     )
     async with asyncio.timeout(HANGING_S):
@@ -62,7 +62,7 @@ async def test_a_proxy_of_5_5_needs_the_group_first(pop_duels: Sequence[Duel]) -
     for duel in pop_duels:
         theirs, topic = duel.theirs, "mocketmq-probe-without-group"
         await make_topic(HOST, theirs.namesrv_port, theirs.broker_port, topic, "DELAY")
-        cluster = GrpcCluster(f"{HOST}:{theirs.grpc_port}", call_s=HANGING_S)
+        cluster = GrpcCluster(f"{HOST}:{theirs.grpc_port}", ACCESS)
         try:
             if duel.version == V5_5:
                 with pytest.raises(
@@ -89,9 +89,9 @@ async def _probe_due_times(theirs: Ends) -> None:
     tls = tls_context(None, trusts_anybody=True, checks_host=False)  # the proxy signs its own certificate
     proxy = f"{HOST}:{theirs.grpc_port}"
     clusters: dict[str, ProbedCluster] = {
-        "remoting": RemotingCluster(f"{HOST}:{theirs.namesrv_port}", call_s=HANGING_S),
-        "gRPC": GrpcCluster(proxy, call_s=HANGING_S),
-        "gRPC over TLS": GrpcCluster(proxy, tls=tls, call_s=HANGING_S),
+        "remoting": RemotingCluster(f"{HOST}:{theirs.namesrv_port}", ACCESS),
+        "gRPC": GrpcCluster(proxy, ACCESS),
+        "gRPC over TLS": GrpcCluster(proxy, ACCESS._replace(tls=tls)),
     }
     for name, cluster in clusters.items():
         steps = [f"{name}: opening"]

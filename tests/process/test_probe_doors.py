@@ -24,8 +24,7 @@ from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import rows
 from tests.support.command_line import runner
 from tests.support.grpc import grpc_client
-from tests.support.patience import HANGING_S
-from tests.support.probes import DOORS, TOPIC, address, cluster_of, command, plan, probed
+from tests.support.probes import ACCESS, DOORS, TOPIC, address, cluster_of, command, plan, probed
 from tests.support.process import BrokerProcess, forked_broker
 from tests.support.waiting import metric_reaches
 
@@ -175,7 +174,7 @@ async def test_tls_accepts_a_self_signed_certificate_as_authority(door: str, tmp
         async def by(ca: Path | None, *, trusts_anybody: bool = False) -> ProbeLedger:
             tls = tls_context(ca, trusts_anybody=trusts_anybody, checks_host=door != "remoting")
             cluster = (
-                AliyunCluster(url, tls=tls, call_s=HANGING_S)
+                AliyunCluster(url, access=ACCESS._replace(tls=tls))
                 if door == "aliyun"
                 else cluster_of(broker, door, tls=tls)
             )

@@ -1,10 +1,12 @@
 """Probes a running broker, either in this process or with the command."""
 
 import asyncio
+import ssl
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from typing import Any
 
+from mocketmq.calling.call import ClusterAccess, Credentials
 from mocketmq.clock import US_PER_S
 from mocketmq.probe.aliyun_cluster import AliyunCluster
 from mocketmq.probe.cluster import ProbedCluster
@@ -16,14 +18,16 @@ from tests.support.command_line import Ended
 from tests.support.patience import HANGING_S
 from tests.support.process import BrokerProcess, clean_environment
 
+ACCESS = ClusterAccess(call_s=HANGING_S)
 TOPIC = "mocketmq-probe"
 DOORS = {"remoting": "--name-server", "grpc": "--grpc", "aliyun": "--aliyun-http"}
 """The protocols of a broker, and the command's option for each."""
 PATIENT = f"""
+import functools
 from mocketmq.calling import call
 from mocketmq.__main__ import main
 
-call.CALL_S = {HANGING_S}
+call.ClusterAccess = functools.partial(call.ClusterAccess, call_s={HANGING_S})
 main()
 """
 """The command with a timeout that is long enough for busy machines."""
@@ -42,10 +46,17 @@ def address(broker: BrokerProcess, door: str) -> str:
     return {"remoting": f"{host}:{port}", "grpc": broker.grpc, "aliyun": broker.url}[door]
 
 
-def cluster_of(broker: BrokerProcess, door: str, **more: Any) -> ProbedCluster:
+def cluster_of(
+    broker: BrokerProcess,
+    door: str,
+    credentials: Credentials | None = None,
+    tls: ssl.SSLContext | None = None,
+    **more: Any,
+) -> ProbedCluster:
     """Return the broker as a probe reaches it by this protocol, with timeouts for a busy machine."""
     kinds: dict[str, Any] = {"remoting": RemotingCluster, "grpc": GrpcCluster, "aliyun": AliyunCluster}
-    cluster: ProbedCluster = kinds[door](address(broker, door), **{"call_s": HANGING_S, **more})
+    access = ACCESS._replace(credentials=credentials, tls=tls)
+    cluster: ProbedCluster = kinds[door](address(broker, door), access=access, **more)
     return cluster
 
 

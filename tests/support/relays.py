@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import tzinfo
 from typing import Any, Final
 
-from mocketmq.calling.call import Credentials
+from mocketmq.calling.call import ClusterAccess, Credentials
 from mocketmq.calling.headers import pull_ext, send_ext, topic_ext
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.message.message_id import new_unique_key
@@ -23,6 +23,7 @@ from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
 from tests.support.remoting import RemotingClient, connected
 
+ACCESS: Final = ClusterAccess(call_s=HANGING_S)
 LATER, ORDERS, GROUP = "later", "orders", "relays"
 QUEUES: Final = 4
 LONG_US: Final = 2 * round(HANGING_S) * US_PER_S
@@ -121,7 +122,7 @@ def cluster_of(
     name_server: str, topics: RelayTopics = TOPICS, zone: tzinfo | None = None, **changed: Any
 ) -> RocketCluster:
     """Create a RocketCluster for the tests' delay topic at ``name_server``."""
-    given: dict[str, Any] = {"carry_after_us": DAY_US, "lock_us": LONG_US, "call_s": HANGING_S}
+    given: dict[str, Any] = {"carry_after_us": DAY_US, "lock_us": LONG_US, "access": ACCESS}
     judge = Judge(400 * DAY_US, topics, zone)
     return RocketCluster(name_server, topics, GROUP, judge, **given | changed)
 

@@ -26,6 +26,18 @@ class Credentials(NamedTuple):
     security_token: str = ""
 
 
+class ClusterAccess(NamedTuple):
+    """How a client reaches a cluster: its account, TLS, and its patience."""
+
+    credentials: Credentials | None = None
+    tls: ssl.SSLContext | None = None  # with the trusted certificates; None without TLS
+    call_s: float = CALL_S
+
+
+OPEN_ACCESS: Final = ClusterAccess()
+"""To a cluster without accounts and TLS."""
+
+
 def tls_context(ca: Path | None, *, trusts_anybody: bool, checks_host: bool) -> ssl.SSLContext:
     """Make a context that trusts the authorities in the file ``ca``, by default those of the system.
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import itertools
-import ssl
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from mocketmq.calling.call import CALL_S, Credentials, NoAnswerError, reason_of
+from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, Credentials, NoAnswerError, reason_of
 from mocketmq.clock import steady_us, wall_us
 from mocketmq.hosts import split_address
 from mocketmq.remoting.wire.codes import FrameError, ResponseCode
@@ -50,15 +49,11 @@ class ClientConnection:
     def __init__(
         self,
         address: str,
-        credentials: Credentials | None = None,
-        tls: ssl.SSLContext | None = None,
+        access: ClusterAccess = OPEN_ACCESS,
         on_request: Callable[[Command], object] = lambda _: None,
-        call_s: float = CALL_S,
     ) -> None:
         self.address = address
-        self._call_s = call_s
-        self._credentials = credentials
-        self._tls = tls
+        self._access = access
         self._on_request = on_request
         self._openings = 0
         self._opaques = itertools.count(1)
@@ -79,15 +74,15 @@ class ClientConnection:
         """Send a request and return its response; ``wait_s`` extends the time limit. Raises NoAnswerError."""
         writer, asked_us = await self._open(), steady_us()
         command = Command(code=code, opaque=next(self._opaques), ext=ext or {}, body=body)
-        if self._credentials is not None:
-            command = signed(command, self._credentials)
+        if self._access.credentials is not None:
+            command = signed(command, self._access.credentials)
         frame = encode(command)
         answer: asyncio.Future[tuple[Command, int]] = asyncio.get_running_loop().create_future()
         self._waiting[command.opaque] = answer
         sent_us = wall_us()
         writer.write(frame)
         try:
-            async with asyncio.timeout(self._call_s + wait_s):
+            async with asyncio.timeout(self._access.call_s + wait_s):
                 found, answered_us = await answer
         except TimeoutError:
             if self._last_answer_us < asked_us:
@@ -104,8 +99,8 @@ class ClientConnection:
             if self._writer is None:
                 try:
                     host, port = split_address(self.address, 0)
-                    async with asyncio.timeout(self._call_s):
-                        reader, self._writer = await asyncio.open_connection(host, port, ssl=self._tls)
+                    async with asyncio.timeout(self._access.call_s):
+                        reader, self._writer = await asyncio.open_connection(host, port, ssl=self._access.tls)
                 except TimeoutError:
                     raise NoAnswerError(f"{self.address} cannot be reached: it does not answer") from None
                 except (OSError, ValueError) as error:

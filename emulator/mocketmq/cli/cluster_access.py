@@ -1,24 +1,30 @@
 """Options for access to a real cluster, with an access key and TLS."""
 
-import ssl
 from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
 
-from mocketmq.calling.call import ClusterError, Credentials, tls_context
-
-
-class ClusterAccess(NamedTuple):
-    """The account, and the TLS context with the trusted certificates, which is None without TLS."""
-
-    credentials: Credentials | None
-    tls: ssl.SSLContext | None
+from mocketmq.calling.call import ClusterAccess, ClusterError, Credentials, tls_context
 
 
 def access_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options. Their values are the arguments of :func:`access_of`."""
+    """Add the options. The argument ``access`` of the command is :func:`access_of` with their values."""
+
+    @wraps(command)
+    def reached(
+        *,
+        access_key: str | None,
+        secret_key: str | None,
+        tls: bool,
+        tls_ca: Path | None,
+        tls_insecure: bool,
+        **given: Any,
+    ) -> None:
+        command(access=partial(access_of, access_key, secret_key, tls, tls_ca, tls_insecure), **given)
+
     for option in reversed(
         (
             click.option(
@@ -36,18 +42,18 @@ def access_options(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--tls-insecure", is_flag=True, help="Use TLS; trust any certificate."),
         )
     ):
-        command = option(command)
-    return command
+        option(reached)
+    return reached
 
 
 def access_of(
     access_key: str | None,
     secret_key: str | None,
-    tls: bool,
-    tls_ca: Path | None,
-    tls_insecure: bool,
+    tls: bool = False,
+    tls_ca: Path | None = None,
+    tls_insecure: bool = False,
     *,
-    checks_host: bool,
+    checks_host: bool = False,
 ) -> ClusterAccess:
     """Make the access from the options. Raises click.UsageError."""
     if (access_key is None) is not (secret_key is None):

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
+from mocketmq.calling.call import ClusterAccess
+from mocketmq.cli.cluster_access import access_of
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
 from mocketmq.cli.options import examples
@@ -165,8 +167,7 @@ def lab(
                 level_of(delay_us)
             except InvalidArgumentError as error:
                 raise click.BadParameter(str(error), param_hint="--delays") from error
-    if (access_key is None) is not (secret_key is None):
-        raise click.UsageError("--access-key and --secret-key are needed together")
+    access = access_of(access_key, secret_key)
     from mocketmq_report.command import failing  # noqa: PLC0415 - reports are an extra
 
     with failing():  # a missing extra must fail now, not after minutes of measuring
@@ -175,7 +176,7 @@ def lab(
     import mocketmq.lab.laboratory  # noqa: F401, PLC0415 - imports the whole broker
 
     with _place(out, keep) as place:
-        cluster = _cluster(name_servers, access_key, secret_key, load)
+        cluster = _cluster(name_servers, access, load)
         results = _measure(schemes, load, place, cluster)
         made = _report(results, load, place, title, quick, clean=partial(_remove, place, keep))
         with failing():
@@ -218,16 +219,12 @@ def _remove(place: Path, keep: bool) -> None:
         place.parent.rmdir()
 
 
-def _cluster(
-    name_servers: str | None, access_key: str | None, secret_key: str | None, load: Load
-) -> "ClusterRun | None":
+def _cluster(name_servers: str | None, access: ClusterAccess, load: Load) -> "ClusterRun | None":
     if not name_servers:
         return None
-    from mocketmq.calling.call import Credentials  # noqa: PLC0415
     from mocketmq.lab.cluster_run import ClusterRun  # noqa: PLC0415 - only with --name-server
 
-    credentials = Credentials(access_key, secret_key) if access_key and secret_key else None
-    return ClusterRun(name_servers, credentials, load)
+    return ClusterRun(name_servers, load, access)
 
 
 def _measure(

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from mocketmq.calling.call import ClusterError, NoAnswerError
-from mocketmq.cli.cluster_access import access_of, access_options
+from mocketmq.calling.call import ClusterAccess, ClusterError, NoAnswerError
+from mocketmq.cli.cluster_access import access_options
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
 from mocketmq.cli.options import examples
@@ -198,32 +198,33 @@ def _connecting(
     url: str | None,
     instance: str | None,
     security_token: str | None,
-    **access: Any,
+    access: Callable[..., ClusterAccess],
 ) -> Callable[[], ProbedCluster]:
     """Return a function that makes the cluster within a running event loop. Raises click.UsageError."""
     if sum(each is not None for each in (name_servers, proxy, url)) != 1:
         raise click.UsageError("give one of --name-server, --grpc and --aliyun-http")
     if instance and url is None:
         raise click.UsageError("--instance has no effect without --aliyun-http")
-    credentials, context = access_of(**access, checks_host=name_servers is None)
+    reached = access(checks_host=name_servers is None)
     if security_token:
-        if url is None or credentials is None:
+        if url is None or reached.credentials is None:
             raise click.UsageError("--security-token has no effect without --aliyun-http and --access-key")
-        credentials = credentials._replace(security_token=security_token)
-    if context and url is not None and not url.startswith("https://"):
+        credentials = reached.credentials._replace(security_token=security_token)
+        reached = reached._replace(credentials=credentials)
+    if reached.tls and url is not None and not url.startswith("https://"):
         raise click.UsageError(f"--aliyun-http is {url!r}; allowed with TLS: https://…")
     if name_servers is not None:
-        return partial(RemotingCluster, name_servers, credentials, context)
+        return partial(RemotingCluster, name_servers, reached)
     if proxy is not None:
         from mocketmq.probe.grpc_cluster import GrpcCluster  # noqa: PLC0415 - imports protobuf and grpclib
 
         _check_port(proxy, "--grpc")
-        return partial(GrpcCluster, proxy, credentials, context)
+        return partial(GrpcCluster, proxy, reached)
     from mocketmq.probe.aliyun_cluster import AliyunCluster  # noqa: PLC0415 - imports aiohttp
 
     if url is None or urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise click.UsageError(f"--aliyun-http is {url!r}; allowed: http://HOST[:PORT] or https://…")
-    return partial(AliyunCluster, url, instance or "", credentials, context)
+    return partial(AliyunCluster, url, instance or "", reached)
 
 
 def _check_port(address: str, option: str) -> None:

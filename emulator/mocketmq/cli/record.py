@@ -3,15 +3,15 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from mocketmq.calling.call import ClusterError, NoAnswerError
-from mocketmq.cli.cluster_access import access_of, access_options
+from mocketmq.calling.call import ClusterAccess, ClusterError, NoAnswerError
+from mocketmq.cli.cluster_access import access_options
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
 from mocketmq.cli.options import examples
@@ -166,7 +166,7 @@ def record(
     mask_key: Path | None,
     rate: int,
     as_json: bool,
-    **access: Any,
+    access: Callable[[], ClusterAccess],
 ) -> None:
     """Record the messages of a real RocketMQ, read-only, for `mocketmq replay`.
 
@@ -188,9 +188,8 @@ def record(
     if until_ms is not None and begin.from_ms is not None and until_ms <= begin.from_ms:
         until, start = (format_instant(ms * US_PER_MS) for ms in (until_ms, begin.from_ms))
         raise click.UsageError(f"--until is {until}; allowed: a time after that of --from, which is {start}")
-    credentials, tls = access_of(**access, checks_host=False)
     plan = RecordingPlan(tuple(dict.fromkeys(topics)), begin, until_ms, limit, rate)
-    recorder = ClusterRecorder(name_servers, plan, masking, credentials, tls)
+    recorder = ClusterRecorder(name_servers, plan, masking, access())
     summary = recorder.summary
     try:
         with ProgressLine() as progress:

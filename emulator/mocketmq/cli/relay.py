@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from mocketmq.cli.cluster_access import access_of, access_options
+from mocketmq.calling.call import ClusterAccess
+from mocketmq.cli.cluster_access import access_options
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.long_running import at_stop_signals, log_to_stderr
 from mocketmq.cli.options import examples
@@ -202,11 +203,7 @@ def rocketmq(
     name_servers: str,
     carry_after: str,
     lock_time: str,
-    access_key: str | None,
-    secret_key: str | None,
-    tls: bool,
-    tls_ca: Path | None,
-    tls_insecure: bool,
+    access: Callable[[], ClusterAccess],
     **common: Any,
 ) -> None:
     """Run a relay for RocketMQ 4 and 5, which forwards each message at least once.
@@ -227,14 +224,12 @@ def rocketmq(
         raise click.UsageError(str(error)) from error
     if lock_us < US_PER_S:
         raise click.UsageError(f"--lock-time is {lock_time!r}; allowed: 1s or longer")
-    credentials, context = access_of(access_key, secret_key, tls, tls_ca, tls_insecure, checks_host=False)
     connect = partial(
         RocketCluster,
         *(name_servers, topics, orders.group, orders.judge),
         carry_after_us=carry_after_us,
         lock_us=lock_us,
-        credentials=credentials,
-        tls=context,
+        access=access(),
     )
     run_relay(orders, connect)
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from mocketmq.calling.call import CALL_S, ClusterError, Credentials
+from mocketmq.calling.call import ClusterAccess, ClusterError
 from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.lab.load import Load, level_of
@@ -22,13 +22,11 @@ _SLOWER: Final = 0.95
 class ClusterRun:
     """A cluster to measure. Before the lab begins, ``check`` raises ClusterError if that is impossible."""
 
-    def __init__(
-        self, name_servers: str, credentials: Credentials | None, load: Load, *, call_s: float = CALL_S
-    ) -> None:
+    def __init__(self, name_servers: str, load: Load, access: ClusterAccess) -> None:
         levels = tuple(map(level_of, load.delays_us))
         each = -(-load.messages // len(levels))
         self._load = load
-        self._connect = partial(RemotingCluster, name_servers, credentials, call_s=call_s)
+        self._connect = partial(RemotingCluster, name_servers, access)
         self._plan = Plan(_TOPIC, _TOPIC, levels, (), each, load.rate, load.size, _PATIENCE_US)
 
     async def check(self) -> str:

@@ -5,7 +5,6 @@ visible. Therefore several polls wait at a time. For a message that becomes visi
 time until the next poll is part of the error.
 """
 
-import ssl
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from xml.sax.saxutils import escape
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 from yarl import URL
 
-from mocketmq.calling.call import CALL_S, ClusterError, Credentials, NoAnswerError, reason_of
+from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError, NoAnswerError, reason_of
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.message.properties import KEYS, START_DELIVER_TIME
 from mocketmq.probe.cluster import Poll, ProbedBroker, ProbedCluster, ReceivedProbe, SentProbe
@@ -55,17 +54,12 @@ class AliyunCluster(ProbedCluster):
         self,
         url: str,
         instance: str = "",
-        credentials: Credentials | None = None,
-        tls: ssl.SSLContext | None = None,
-        *,
-        call_s: float = CALL_S,
+        access: ClusterAccess = OPEN_ACCESS,
     ) -> None:
         super().__init__()
-        self._call_s = call_s
         self._url = url.rstrip("/")
         self._instance = {"ns": instance} if instance else {}
-        self._credentials = credentials
-        self._tls = tls
+        self._access = access
         self._session: ClientSession | None = None
         self._topic = self._group = ""
         self._waiting = 0
@@ -74,7 +68,7 @@ class AliyunCluster(ProbedCluster):
     async def open(self, topic: str, group: str) -> None:
         """Receive once, which fixes the group's start offsets. Raises ClusterError."""
         self._topic, self._group = topic, group
-        connector = TCPConnector(ssl=self._tls or True)
+        connector = TCPConnector(ssl=self._access.tls or True)
         self._session = ClientSession(connector=connector, auto_decompress=False)
         self.brokers = [ProbedBroker(urlsplit(self._url).hostname or self._url, self._url)]
         try:
@@ -140,7 +134,7 @@ class AliyunCluster(ProbedCluster):
         target = f"/topics/{self._topic}/messages"
         if given := {**query, **self._instance}:
             target += f"?{urlencode(given)}"
-        limit = ClientTimeout(total=self._call_s + wait_s)
+        limit = ClientTimeout(total=self._access.call_s + wait_s)
         url = URL(self._url + target, encoded=True)
         headers = self._signed(method, url.raw_path_qs)
         data = body.encode() or None
@@ -163,11 +157,11 @@ class AliyunCluster(ProbedCluster):
 
     def _signed(self, method: str, target: str) -> dict[str, str]:
         headers = {**_HEADERS, "Date": formatdate(wall_us() / US_PER_S, usegmt=True)}
-        if self._credentials is not None:
-            signature = sign(self._credentials.secret, string_to_sign(method, target, headers))
-            headers["Authorization"] = f"MQ {self._credentials.access_key}:{signature}"
-            if self._credentials.security_token:
-                headers["security-token"] = self._credentials.security_token
+        if self._access.credentials is not None:
+            signature = sign(self._access.credentials.secret, string_to_sign(method, target, headers))
+            headers["Authorization"] = f"MQ {self._access.credentials.access_key}:{signature}"
+            if self._access.credentials.security_token:
+                headers["security-token"] = self._access.credentials.security_token
         return headers
 
     def _document(self, content: bytes, status: int) -> ET.Element | None:

@@ -7,14 +7,13 @@ Source: GrpcConverter.java, GrpcValidator.java (5.3.3), ClientProcessor.java (5.
 """
 
 import asyncio
-import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final
 
-from mocketmq.calling.call import CALL_S, ClusterError, Credentials
+from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError
 from mocketmq.clock import US_PER_MS
 from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
 from mocketmq.probe.cluster import Poll, ProbedBroker, ProbedCluster, ReceivedProbe, SentProbe
@@ -44,13 +43,10 @@ class GrpcCluster(ProbedCluster):
     def __init__(
         self,
         proxy: str,
-        credentials: Credentials | None = None,
-        tls: ssl.SSLContext | None = None,
-        *,
-        call_s: float = CALL_S,
+        access: ClusterAccess = OPEN_ACCESS,
     ) -> None:
         super().__init__()
-        self._connection = GrpcClientConnection(proxy, credentials, tls, call_s)
+        self._connection = GrpcClientConnection(proxy, access)
         self._topic = self._group = ""
         self._queues: list[Any] = []
         self._session: asyncio.Task[None] | None = None

@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import hmac
 import os
-import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from h2.exceptions import H2Error
 
-from mocketmq.calling.call import ClusterError, Credentials, NoAnswerError, reason_of
+from mocketmq.calling.call import ClusterAccess, ClusterError, NoAnswerError, reason_of
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec, message_class
@@ -48,18 +47,16 @@ class GrpcAnswer(NamedTuple):
 class GrpcClientConnection:
     """The connection of one client. If it is closed, the next request reopens it."""
 
-    def __init__(
-        self, address: str, credentials: Credentials | None, tls: ssl.SSLContext | None, call_s: float
-    ) -> None:
+    def __init__(self, address: str, access: ClusterAccess) -> None:
         self.address = address
-        self._call_s = call_s
+        self._call_s = access.call_s
         self.host, self.port = split_address(address, PORT)
-        self._credentials = credentials
+        self._credentials = access.credentials
         self._client_id = f"mocketmq-probe@{os.getpid()}@0@{new_unique_key(wall_us())}"
-        if tls is not None:
-            tls.set_alpn_protocols(["h2"])
+        if access.tls is not None:
+            access.tls.set_alpn_protocols(["h2"])
         codec: Any = Codec()
-        self._channel = Channel(self.host, self.port, codec=codec, ssl=tls)
+        self._channel = Channel(self.host, self.port, codec=codec, ssl=access.tls)
 
     async def call(self, rpc: str, **fields: Any) -> GrpcAnswer:
         """Return the response. Raises NoAnswerError, and GrpcRefusedError unless the status is OK."""

@@ -4,13 +4,12 @@ Source: docs/protocol/remoting.md.
 """
 
 import asyncio
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from mocketmq.calling.call import CALL_S, ClusterError, Credentials, NoAnswerError
+from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError, NoAnswerError
 from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.calling.headers import STORED, group_body, pull_ext, send_ext, topic_ext
 from mocketmq.calling.name_servers import NameServers, object_in
@@ -56,16 +55,13 @@ class RemotingCluster(ProbedCluster):
     def __init__(
         self,
         name_servers: str,
-        credentials: Credentials | None = None,
-        tls: ssl.SSLContext | None = None,
-        *,
-        call_s: float = CALL_S,
+        access: ClusterAccess = OPEN_ACCESS,
     ) -> None:
         super().__init__()
         self._topic = self._group = ""
         self._masters: dict[str, Master] = {}
         self._polls: list[Poll] = []
-        self._connect = partial(ClientConnection, credentials=credentials, tls=tls, call_s=call_s)
+        self._connect = partial(ClientConnection, access=access)
         self._name_servers = NameServers(name_servers, self._connect, self.note)
 
     async def open(self, topic: str, group: str) -> None:

@@ -5,7 +5,6 @@ without its delay. The recording has the first, and leaves out the second, which
 """
 
 import asyncio
-import ssl
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
@@ -13,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mocketmq.calling.call import ClusterError, Credentials
+from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError
 from mocketmq.calling.connection import ClientConnection
 from mocketmq.calling.name_servers import BrokerQueues, NameServers
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
@@ -84,10 +83,9 @@ class ClusterRecorder:
         name_servers: str,
         plan: RecordingPlan,
         masks: Masks,
-        credentials: Credentials | None = None,
-        tls: ssl.SSLContext | None = None,
+        access: ClusterAccess = OPEN_ACCESS,
     ) -> None:
-        connect = partial(ClientConnection, credentials=credentials, tls=tls)
+        connect = partial(ClientConnection, access=access)
         self.summary = RecordingSummary()
         self._source = f"rocketmq {name_servers}"
         self._plan = plan

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from mocketmq.calling.call import CALL_S, ClusterError, Credentials
+from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError
 from mocketmq.calling.connection import ClientConnection
 from mocketmq.calling.headers import group_body, pull_ext, topic_ext
 from mocketmq.calling.name_servers import BrokerQueues, NameServers
@@ -56,13 +55,9 @@ class RocketCluster:
         *,
         carry_after_us: int,
         lock_us: int,
-        credentials: Credentials | None = None,
-        tls: ssl.SSLContext | None = None,
-        call_s: float = CALL_S,
+        access: ClusterAccess = OPEN_ACCESS,
     ) -> None:
-        connect = partial(
-            ClientConnection, credentials=credentials, tls=tls, on_request=self._hear, call_s=call_s
-        )
+        connect = partial(ClientConnection, access=access, on_request=self._hear)
         self._name_servers = NameServers(name_servers, connect, lambda text: log.info("%s", text))
         self._brokers = RemoteBrokers(connect)
         self._topics = topics
