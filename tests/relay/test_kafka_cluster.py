@@ -12,11 +12,11 @@ from mocketmq.relay.judging import Judge
 from mocketmq.relay.kafka import cluster as kafka_cluster
 from mocketmq.relay.kafka.cluster import KafkaCluster
 from mocketmq.relay.kafka.options import parse_options
-from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames
-from mocketmq.relay.partition import RelayError
+from mocketmq.relay.kafka.topics import KafkaTopics
+from mocketmq.relay.partition import RelayError, RelayTopics
 from tests.support.patience import PATIENCE_S
 
-NAMES = TopicNames("delayed", "delayed-pending", "delayed-refused")
+NAMES = RelayTopics("delayed", "delayed-pending", "delayed-refused")
 
 
 @pytest.fixture

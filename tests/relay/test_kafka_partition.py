@@ -11,8 +11,8 @@ from mocketmq.clock import US_PER_S
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.kafka.options import parse_options
 from mocketmq.relay.kafka.partition import KafkaPartition, SharedState
-from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames
-from mocketmq.relay.partition import LostPartitionError, RelayedMessage, Settled
+from mocketmq.relay.kafka.topics import KafkaTopics
+from mocketmq.relay.partition import LostPartitionError, RelayedMessage, RelayTopics, Settled
 from tests.relay.places import PARTITIONS, Place
 
 pytestmark = pytest.mark.interop
@@ -28,7 +28,7 @@ async def shared_state(place: Place) -> AsyncIterator[SharedState]:
     async def permission(_number: int, _was_fenced: bool) -> None:
         pass
 
-    names = TopicNames(place.delay, f"{place.delay}-pending", f"{place.delay}-refused")
+    names = RelayTopics(place.delay, f"{place.delay}-pending", f"{place.delay}-refused")
     options = parse_options(place.kafka.bootstrap, [])
     topics = KafkaTopics(names, options.common)
     try:

@@ -7,8 +7,7 @@ import pytest
 from mocketmq.calling.call import NoAnswerError
 from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_TOPIC
-from mocketmq.relay.partition import RelayedMessage, RelayError, Settled
-from mocketmq.relay.rocketmq.cluster import RelayTopics
+from mocketmq.relay.partition import RelayedMessage, RelayError, RelayTopics, Settled
 from mocketmq.relay.rocketmq.partition import RocketPartition
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.relays import LATER, ORDERS, cluster_of, ids_of, properties_of, user_of

@@ -13,8 +13,9 @@ from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_ID, RELAY_TOPIC, Judge
+from mocketmq.relay.partition import RelayTopics
 from mocketmq.relay.relay import Relay
-from mocketmq.relay.rocketmq.cluster import RelayTopics, RocketCluster
+from mocketmq.relay.rocketmq.cluster import RocketCluster
 from mocketmq.relay.shelf import shelves
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records

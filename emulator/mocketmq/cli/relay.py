@@ -23,7 +23,7 @@ from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.message.names import check_group_name, check_topic_name
 from mocketmq.ready_file import ReadyFile
 from mocketmq.relay.judging import Judge
-from mocketmq.relay.partition import Cluster, RelayError
+from mocketmq.relay.partition import Cluster, RelayError, RelayTopics
 from mocketmq.relay.relay import Relay, RelayFigures
 from mocketmq.relay.shelf import OpenShelf, ShelfScheme, shelves
 
@@ -34,9 +34,7 @@ _FIGURES_S: Final = 0.5
 class Orders(NamedTuple):
     """The options that both kinds of relay share."""
 
-    topic: str
-    pending_topic: str
-    refused_topic: str
+    topics: RelayTopics
     group: str
     judge: Judge
     scheme: ShelfScheme
@@ -65,10 +63,10 @@ def _orders(
     except (ZoneInfoNotFoundError, ValueError):
         allowed = "a time zone such as UTC or Asia/Shanghai"
         raise click.UsageError(f"--json-bodies is {json_bodies!r}; allowed: {allowed}") from None
-    own = (topic, pending_topic or f"{topic}-pending", refused_topic or f"{topic}-refused")
-    if len(set(own)) < len(own):
+    topics = RelayTopics(topic, pending_topic or f"{topic}-pending", refused_topic or f"{topic}-refused")
+    if len(set(topics)) < len(topics):
         raise click.UsageError("--topic, --pending-topic and --refused-topic must be three topics")
-    return Orders(*own, group, Judge(longest_us, own, zone), scheme, data, ready_file)
+    return Orders(topics, group, Judge(longest_us, topics, zone), scheme, data, ready_file)
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
@@ -158,7 +156,6 @@ def kafka(bootstrap: str, kafka_options: tuple[str, ...], **common: Any) -> None
     try:
         from mocketmq.relay.kafka.cluster import KafkaCluster  # noqa: PLC0415 - needs an extra
         from mocketmq.relay.kafka.options import parse_options  # noqa: PLC0415
-        from mocketmq.relay.kafka.topics import TopicNames  # noqa: PLC0415
     except ImportError as error:
         reason = f"{error.name} is not installed: install mocketmq with its extra 'relay'"
         raise Failure(reason, Exit.USAGE) from error
@@ -166,8 +163,7 @@ def kafka(bootstrap: str, kafka_options: tuple[str, ...], **common: Any) -> None
         options = parse_options(bootstrap, kafka_options)
     except InvalidArgumentError as error:
         raise click.UsageError(str(error)) from error
-    names = TopicNames(orders.topic, orders.pending_topic, orders.refused_topic)
-    run_relay(orders, lambda: KafkaCluster(orders.group, names, options, orders.judge))
+    run_relay(orders, lambda: KafkaCluster(orders.group, orders.topics, options, orders.judge))
 
 
 @relay.command(
@@ -210,12 +206,11 @@ def rocketmq(
 
     It runs until Ctrl-C or SIGTERM, and creates missing topics and a missing group.
     """
-    from mocketmq.relay.rocketmq.cluster import RelayTopics, RocketCluster  # noqa: PLC0415 - not for Kafka
+    from mocketmq.relay.rocketmq.cluster import RocketCluster  # noqa: PLC0415 - not for Kafka
 
     orders = _orders(**common)
-    topics = RelayTopics(orders.topic, orders.pending_topic, orders.refused_topic)
     try:
-        for topic in topics:
+        for topic in orders.topics:
             check_topic_name(topic)
         check_group_name(orders.group)
         carry_after_us = parse_duration_us(carry_after, "--carry-after")
@@ -226,7 +221,7 @@ def rocketmq(
         raise click.UsageError(f"--lock-time is {lock_time!r}; allowed: 1s or longer")
     connect = partial(
         RocketCluster,
-        *(name_servers, topics, orders.group, orders.judge),
+        *(name_servers, orders.topics, orders.group, orders.judge),
         carry_after_us=carry_after_us,
         lock_us=lock_us,
         access=access(),

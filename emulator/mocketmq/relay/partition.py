@@ -22,6 +22,14 @@ class LostPartitionError(RelayError):
     """The relay has lost its hold on a partition, and must take over the partition anew to continue."""
 
 
+class RelayTopics(NamedTuple):
+    """The names of the delay topic and of the relay's own topics."""
+
+    delayed: str
+    pending: str
+    refused: str
+
+
 class RelayedMessage(NamedTuple):
     """A kept message. ``content`` is the whole message in its broker's format.
 

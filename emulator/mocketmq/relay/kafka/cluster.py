@@ -16,8 +16,8 @@ from aiokafka.errors import KafkaError
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.kafka.options import KafkaOptions
 from mocketmq.relay.kafka.partition import KafkaPartition, SharedState
-from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames, said
-from mocketmq.relay.partition import LostPartitionError, RelayError
+from mocketmq.relay.kafka.topics import KafkaTopics, said
+from mocketmq.relay.partition import LostPartitionError, RelayError, RelayTopics
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _CLOSING_S: Final = 5.0
 class KafkaCluster:
     """Implements :class:`~mocketmq.relay.partition.Cluster`."""
 
-    def __init__(self, group: str, names: TopicNames, options: KafkaOptions, judge: Judge) -> None:
+    def __init__(self, group: str, names: RelayTopics, options: KafkaOptions, judge: Judge) -> None:
         self.again_s = _AGAIN_S
         self._group = group
         self._options = options
@@ -87,7 +87,7 @@ class KafkaCluster:
             **self._options.common,
             **self._options.group,
         )
-        self._member.subscribe([self._topics.names.delay], listener=_Listener(self))
+        self._member.subscribe([self._topics.names.delayed], listener=_Listener(self))
         await self._member.start()
 
     async def _stay(self) -> None:

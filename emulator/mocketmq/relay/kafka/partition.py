@@ -86,11 +86,11 @@ class KafkaPartition:
 
     def __init__(self, shared: SharedState, number: int) -> None:
         names = shared.topics.names
-        self.name = f"{names.delay}-{number}"
+        self.name = f"{names.delayed}-{number}"
         self.refused = 0
         self._shared = shared
         self._number = number
-        self._place = TopicPartition(names.delay, number)
+        self._place = TopicPartition(names.delayed, number)
         self._log_place = TopicPartition(names.pending, number)
         self._producer: AIOKafkaProducer | None = None
         self._reader: AIOKafkaConsumer | None = None

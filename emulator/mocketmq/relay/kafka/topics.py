@@ -5,14 +5,14 @@ import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.relay.partition import RelayError, RetryableError
+from mocketmq.relay.partition import RelayError, RelayTopics, RetryableError
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +29,6 @@ _NEW_TOPIC_S: Final = 0.5  # real seconds until every broker knows a new topic
 _INVALID_TOPIC, _FORBIDDEN, _UNKNOWN_TOPIC = 17, 29, 3
 
 
-class TopicNames(NamedTuple):
-    """The names of a relay's topics."""
-
-    delay: str
-    pending: str
-    refused: str
-
-
 class TopicState(Enum):
     """Whether messages can be sent to a real topic. If not, the value is the reason."""
 
@@ -49,7 +41,7 @@ class TopicState(Enum):
 class KafkaTopics:
     """A relay's topics. ``partitions`` of the delay topic is set by :meth:`open`."""
 
-    def __init__(self, names: TopicNames, options: Mapping[str, Any]) -> None:
+    def __init__(self, names: RelayTopics, options: Mapping[str, Any]) -> None:
         self.names = names
         self.partitions = 0
         self._admin = AIOKafkaAdminClient(**options)
@@ -68,10 +60,12 @@ class KafkaTopics:
         """
         async with _telling():
             there = set(await self._admin.list_topics())
-            if self.names.delay not in there:
-                raise RelayError(f"topic {self.names.delay} does not exist; create it, and restart the relay")
-            counts = await self._counts({self.names.delay, self.names.pending} & there)
-            self.partitions, replicas = counts[self.names.delay]
+            if self.names.delayed not in there:
+                raise RelayError(
+                    f"topic {self.names.delayed} does not exist; create it, and restart the relay"
+                )
+            counts = await self._counts({self.names.delayed, self.names.pending} & there)
+            self.partitions, replicas = counts[self.names.delayed]
             for name, config in ((self.names.pending, _COMPACTED), (self.names.refused, _REFUSED)):
                 if name not in there:
                     await self._make(name, replicas, config)

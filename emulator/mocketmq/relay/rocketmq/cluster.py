@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError
 from mocketmq.calling.connection import ClientConnection
@@ -14,7 +14,7 @@ from mocketmq.calling.name_servers import BrokerQueues, NameServers
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.relay.judging import Judge
-from mocketmq.relay.partition import RelayError
+from mocketmq.relay.partition import RelayError, RelayTopics
 from mocketmq.relay.rocketmq.brokers import RemoteBroker, RemoteBrokers
 from mocketmq.relay.rocketmq.membership import Locks, Membership, share_of
 from mocketmq.relay.rocketmq.partition import RocketPartition
@@ -33,14 +33,6 @@ _QUEUES: Final = 4
 """Number of queues per broker, for a delay topic that the relay creates."""
 _BEHIND: Final = 1 << 62
 """An offset behind all messages."""
-
-
-class RelayTopics(NamedTuple):
-    """The names of the delay topic and of the relay's own topics."""
-
-    delayed: str
-    pending: str
-    refused: str
 
 
 class RocketCluster:
