@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import signal
 import sys
 import tempfile
 import webbrowser
@@ -17,7 +16,7 @@ import click
 from mocketmq.calling.call import ClusterAccess
 from mocketmq.cli.cluster_access import access_of
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
+from mocketmq.cli.long_running import signals_restored, until_signal
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import show
 from mocketmq.cli.table import Table
@@ -235,34 +234,16 @@ def _measure(
     from mocketmq.lab.laboratory import run_lab  # noqa: PLC0415 - imports the whole broker
     from mocketmq_report.command import progress_shown  # noqa: PLC0415
 
-    code = 0
-
-    async def run() -> "Results":
-        working = asyncio.ensure_future(run_lab(schemes, load, place, tell, cluster))
-
-        def end(number: int) -> None:
-            nonlocal code
-            code = EXIT_CODES[number]
-            working.cancel()
-
-        at_stop_signals(end)
-        return await working
-
-    kept = {
-        number: signal.getsignal(number) for number in EXIT_CODES
-    }  # the event loop would not restore them
     try:
-        with progress_shown() as tell:
-            return asyncio.run(run())
-    except asyncio.CancelledError:
-        raise click.exceptions.Exit(code) from None
+        with progress_shown() as tell, signals_restored():
+            code, results = asyncio.run(until_signal(run_lab(schemes, load, place, tell, cluster)))
     except NoAnswerError as error:
         raise Failure(str(error), Exit.NOT_READY) from error
     except (EmulatorError, BrokerError, UnreachableError) as error:
         raise Failure(str(error), Exit.REFUSED) from error
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+    if results is None:
+        raise click.exceptions.Exit(code)
+    return results
 
 
 def _report(

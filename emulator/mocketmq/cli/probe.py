@@ -1,7 +1,6 @@
 """``mocketmq probe``, which measures how late a real cluster delivers."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from mocketmq.calling.call import ClusterAccess, ClusterError, NoAnswerError
 from mocketmq.cli.cluster_access import access_options
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
+from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals, signals_restored
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
@@ -166,11 +165,8 @@ def probe(
         raise click.UsageError(f"{out} exists: give another name with --out") from None
     except OSError as error:
         raise Failure(f"{out} cannot be written: {error.strerror}", Exit.USAGE) from error
-    kept = {
-        number: signal.getsignal(number) for number in EXIT_CODES
-    }  # the event loop would not restore them
     try:
-        with ProgressLine() as progress:
+        with ProgressLine() as progress, signals_restored():
             code, probing = asyncio.run(_run(connect, plan, progress))
         ledger = ProbeLedger(probing)
         if ledger.rows:
@@ -179,8 +175,6 @@ def probe(
         not_ready = isinstance(error, NoAnswerError)
         raise Failure(str(error), Exit.NOT_READY if not_ready else Exit.REFUSED) from error
     finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
         if not out.stat().st_size:
             out.unlink()
     if ledger.rows:

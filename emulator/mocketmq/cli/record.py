@@ -13,7 +13,7 @@ import click
 from mocketmq.calling.call import ClusterAccess, ClusterError, NoAnswerError
 from mocketmq.cli.cluster_access import access_options
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
+from mocketmq.cli.long_running import until_signal
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
@@ -23,7 +23,7 @@ from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.instant import format_instant, parse_instant_ms
 from mocketmq.message.names import check_topic_name
-from mocketmq.recording.cluster_recorder import Begin, ClusterRecorder, Progress, RecordingPlan
+from mocketmq.recording.cluster_recorder import Begin, ClusterRecorder, RecordingPlan
 from mocketmq.recording.masks import Masks
 from mocketmq.recording.recording import RecordingError
 
@@ -193,7 +193,8 @@ def record(
     summary = recorder.summary
     try:
         with ProgressLine() as progress:
-            code = asyncio.run(_run(recorder, file, resumes=resume, progress=progress))
+            recording = recorder.run(file, resumes=resume, progress=progress)
+            code, _ = asyncio.run(until_signal(recording))
     except ClusterError as error:
         code = Exit.NOT_READY if isinstance(error, NoAnswerError) else Exit.REFUSED
         raise Failure(str(error), code) from error
@@ -227,19 +228,3 @@ def _warn(masks: Masks, file: Path) -> None:
         if not count:
             sentence = f"warning: --mask {text} matched nothing, so what it was to hide may be in {file}"
             click.echo(harmless(sentence, "\n"), err=True)
-
-
-async def _run(recorder: ClusterRecorder, file: Path, *, resumes: bool, progress: Progress) -> int:
-    """Record until the plan is fulfilled or a signal arrives. Returns the exit code of the signal."""
-    codes = [0]
-    task = asyncio.ensure_future(recorder.run(file, resumes=resumes, progress=progress))
-
-    def end(number: int) -> None:
-        codes.append(EXIT_CODES[number])
-        task.cancel()
-
-    at_stop_signals(end)
-    await asyncio.wait([task])
-    if not task.cancelled():
-        task.result()
-    return codes[-1]

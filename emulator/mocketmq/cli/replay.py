@@ -12,7 +12,7 @@ import click
 from mocketmq.cli.as_typed import as_typed
 from mocketmq.cli.connection import broker_options
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.long_running import EXIT_CODES, at_stop_signals
+from mocketmq.cli.long_running import until_signal
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
@@ -243,18 +243,8 @@ def _failure_of(error: EmulatorError) -> Failure:
 
 async def _until_signal(replaying: Coroutine[Any, Any, None]) -> tuple[int, EmulatorError | None]:
     """Replay to the end, an error or a signal. Returns the signal's exit code, and the error."""
-    codes = [0]
-    task = asyncio.ensure_future(replaying)
-
-    def end(number: int) -> None:
-        codes.append(EXIT_CODES[number])
-        task.cancel()
-
-    at_stop_signals(end)
-    await asyncio.wait([task])
-    if not task.cancelled():
-        try:
-            task.result()
-        except _ERRORS as error:
-            return codes[-1], error
-    return codes[-1], None
+    try:
+        code, _ = await until_signal(replaying)
+    except _ERRORS as error:
+        return 0, error
+    return code, None
