@@ -15,13 +15,29 @@ import msgspec
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.json_path import Step, change_at, parse_path, values_at
-from mocketmq.message.properties import KEYS, TAGS, UNIQ_KEY
+from mocketmq.message.properties import (
+    CLUSTER,
+    FIRST_POP_TIME,
+    KEYS,
+    POP_CK,
+    RESERVED,
+    START_DELIVER_TIME,
+    TAGS,
+    TIMERS,
+    UNIQ_KEY,
+)
 
 STARS: Final = "***"
 _ALLOWED: Final = (
     "body, a path in it such as body.phone or body.lines[*].name, properties, properties.NAME, keys"
     " or tag; with =hash at its end, to hash the value instead of replacing it by stars"
 )
+OF_BROKERS: Final = RESERVED | {
+    *(CLUSTER, FIRST_POP_TIME, POP_CK, START_DELIVER_TIME, *TIMERS),
+    *("TIMER_DELAY_LEVEL", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_ROLL_TIMES"),
+    *("MSG_REGION", "TRACE_ON", "__CRC32#", "DUP_INFO"),
+}
+"""Properties that brokers and client libraries set, or that have a field of their own."""
 _FIELDS: Final = {"keys": KEYS, "tag": TAGS}
 _DIGITS: Final = 10**15
 _PROPERTY: Final = "properties."
@@ -100,13 +116,13 @@ class Masks:
     def _change(self, mask: _Mask) -> Callable[[Any], Any]:
         return self._hashed if mask.is_hashed else _starred
 
-    def properties(self, properties: dict[str, str], own: frozenset[str]) -> dict[str, str]:
-        """Mask properties. Those named in ``own`` are not user properties, and masked only by their name."""
+    def properties(self, properties: dict[str, str]) -> dict[str, str]:
+        """Mask properties. Those of brokers are not user properties, and masked only by their name."""
         masked = dict(properties)
         for mask in self._masks:
             if mask.steps is not None:
                 continue
-            names = {mask.name} if mask.name else masked.keys() - own
+            names = {mask.name} if mask.name else masked.keys() - OF_BROKERS
             found = names & masked.keys()
             self.matches[mask.text] += bool(found)
             for name in found:

@@ -8,34 +8,23 @@ import msgspec
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.body import COMPRESSED_FLAG, unpacked
 from mocketmq.message.properties import (
-    CLUSTER,
     DELAY,
-    FIRST_POP_TIME,
     HALF_DUE_US,
     KEYS,
     LITE_TOPIC,
-    POP_CK,
     PRIORITY,
     PUSH_REPLY_TIME,
     REPLY_TO_CLIENT,
-    RESERVED,
     START_DELIVER_TIME,
     TAGS,
     TIMER_DELAY_MS,
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
-    TIMERS,
     UNIQ_KEY,
 )
-from mocketmq.recording.masks import Masks
+from mocketmq.recording.masks import OF_BROKERS, Masks
 from mocketmq.recording.recording import Origin, RecordedMessage, sent_text
 
-OF_BROKERS: Final = RESERVED | {
-    *(CLUSTER, FIRST_POP_TIME, POP_CK, START_DELIVER_TIME, *TIMERS),
-    *("TIMER_DELAY_LEVEL", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_ROLL_TIMES"),
-    *("MSG_REGION", "TRACE_ON", "__CRC32#", "DUP_INFO"),
-}
-"""Properties that brokers and client libraries set, or that have a field of their own."""
 NOT_OF_SENDERS: Final = (OF_BROKERS - {KEYS, TAGS}) | {
     *(HALF_DUE_US, PUSH_REPLY_TIME, REPLY_TO_CLIENT, "ARRIVE_TIME", "BORN_TIMESTAMP", "__BORNHOST"),
     *("DLQ_ORIGIN_MESSAGE_ID", "__transactionId__"),
@@ -92,7 +81,7 @@ def recorded(
     limit: int = INFLATED,
 ) -> RecordedMessage:
     """Make the line of a message, with masks. A zlib body larger than ``limit`` bytes stays compressed."""
-    masked = masks.properties(dict(properties), OF_BROKERS)
+    masked = masks.properties(dict(properties))
     content, compression = unpacked(body, sending.sys_flag, limit)
     hidden = masks.body(content, is_plain=compression is None)
     if hidden is not content:

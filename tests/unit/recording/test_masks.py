@@ -9,7 +9,6 @@ import pytest
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.properties import KEYS, TAGS, UNIQ_KEY
 from mocketmq.recording.masks import Masks
-from mocketmq.recording.recorded_message import OF_BROKERS
 
 BODY: dict[str, Any] = {
     "phone": "138",
@@ -83,11 +82,11 @@ def test_a_body_that_cannot_be_searched_is_masked_whole() -> None:
     ],
 )
 def test_properties_are_masked_by_name(mask: str, changed: dict[str, str]) -> None:
-    assert Masks([mask], b"key").properties(PROPERTIES, OF_BROKERS) == PROPERTIES | changed
+    assert Masks([mask], b"key").properties(PROPERTIES) == PROPERTIES | changed
 
 
 def test_keys_are_hashed_one_by_one() -> None:
-    keys = Masks(["keys=hash"], b"key").properties(PROPERTIES, OF_BROKERS)[KEYS].split()
+    keys = Masks(["keys=hash"], b"key").properties(PROPERTIES)[KEYS].split()
     assert len(set(keys)) == 2
     assert all(len(key) == 16 for key in keys)
 
@@ -109,7 +108,7 @@ def test_matches_of_each_mask_are_counted() -> None:
     masks.body(json.dumps(BODY).encode(), is_plain=True)
     masks.body(b'{"phone": null}', is_plain=True)
     masks.body(b"no JSON", is_plain=True)
-    masks.properties(PROPERTIES, OF_BROKERS)
+    masks.properties(PROPERTIES)
     assert masks.matches == {
         "body.phone": 2,
         "body.lines[*].sku=hash": 1,
@@ -119,7 +118,7 @@ def test_matches_of_each_mask_are_counted() -> None:
     }
     whole = Masks(["body", "properties"], b"key")
     whole.body(b"no JSON", is_plain=True)
-    whole.properties({KEYS: "order-7"}, OF_BROKERS)
+    whole.properties({KEYS: "order-7"})
     assert whole.matches == {"body": 1, "properties": 0}
 
 

@@ -10,7 +10,6 @@ from mocketmq.door_tap import GrpcAnswerMade, GrpcRequestRead
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.message.properties import KEYS, TAGS
 from mocketmq.recording.masks import Masks
-from mocketmq.recording.recorded_message import OF_BROKERS
 from mocketmq.recording.requests.request_file import LARGEST
 
 _COMMAND: Final = "TelemetryCommand"
@@ -82,7 +81,7 @@ def _mask_message(message: dict[str, Any], masks: Masks) -> None:
         texts[TAGS] = system["tag"]
     if "keys" in system:
         texts[KEYS] = " ".join(system["keys"])
-    masked = masks.properties(texts, OF_BROKERS)
+    masked = masks.properties(texts)
     if "tag" in system:
         system["tag"] = masked.pop(TAGS)
     if "keys" in system:

@@ -14,7 +14,7 @@ import msgspec
 from mocketmq.door_tap import HttpAnswerMade, HttpRequestRead
 from mocketmq.message.properties import KEYS, TAGS
 from mocketmq.recording.masks import STARS, Masks
-from mocketmq.recording.recorded_message import NOT_OF_SENDERS, OF_BROKERS
+from mocketmq.recording.recorded_message import NOT_OF_SENDERS
 from mocketmq.recording.requests.credentials import path_without_credentials, text_without_credentials
 from mocketmq.recording.requests.request_file import LARGEST
 from mocketmq.seed_file import changed_times
@@ -95,7 +95,7 @@ def _masked_path(path: str, masks: Masks) -> str:
     for name, equals, value in (part.partition("=") for part in query.split("&")):
         hidden = value
         if own := _OF_QUERY.get(name):
-            hidden = quote(masks.properties({own: unquote(value)}, OF_BROKERS)[own])
+            hidden = quote(masks.properties({own: unquote(value)})[own])
         elif name == "text":  # of bodies
             hidden = STARS
         parts.append(name + equals + hidden)
@@ -110,12 +110,10 @@ def _masked_xml(text: str, masks: Masks) -> str:
                 content = masks.body(content.encode(), is_plain=True).decode()
             case "Properties":
                 pairs = {pair[0]: pair[2] for each in content.split("|") if (pair := each.partition(":"))[1]}
-                content = "".join(
-                    f"{key}:{value}|" for key, value in masks.properties(pairs, OF_BROKERS).items()
-                )
+                content = "".join(f"{key}:{value}|" for key, value in masks.properties(pairs).items())
             case _:
                 own = TAGS if name == "MessageTag" else KEYS
-                content = masks.properties({own: content}, OF_BROKERS)[own]
+                content = masks.properties({own: content})[own]
         return f"{opening}{html.escape(content, quote=False)}</"
 
     hidden, count = _ELEMENT.subn(masked, text)
@@ -155,7 +153,7 @@ def _masked(value: Any, masks: Masks, depth: int) -> Any:
         elif isinstance(sentences, list):
             found[name] = [STARS if isinstance(each, str) else each for each in sentences]
     if isinstance(key := found.get("key"), str):
-        found["key"] = masks.properties({KEYS: key}, OF_BROKERS)[KEYS]
+        found["key"] = masks.properties({KEYS: key})[KEYS]
     if isinstance(packed := found.get("body_base64"), str):
         try:
             plain = base64.b64decode(packed)
@@ -190,7 +188,7 @@ def _mask_properties(found: dict[str, Any], masks: Masks) -> None:
         texts[KEYS] = " ".join(map(str, keys))
     if not texts:
         return
-    masked = masks.properties(texts, OF_BROKERS)
+    masked = masks.properties(texts)
     if isinstance(tag, str):
         found["tag"] = masked[TAGS]
     if isinstance(keys, list):

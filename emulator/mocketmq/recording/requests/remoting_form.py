@@ -9,7 +9,7 @@ from mocketmq.message.body import COMPRESSED_FLAG, unpacked
 from mocketmq.message.names import is_trace_topic
 from mocketmq.message.properties import KEYS
 from mocketmq.recording.masks import STARS, Masks
-from mocketmq.recording.recorded_message import INFLATED, OF_BROKERS
+from mocketmq.recording.recorded_message import INFLATED
 from mocketmq.recording.requests.credentials import text_without_credentials, without_credentials
 from mocketmq.recording.requests.http_form import changed_properties
 from mocketmq.recording.requests.request_file import LARGEST
@@ -69,7 +69,7 @@ def request_form(command: Command, masks: Masks) -> dict[str, Any]:
         content = body_form(body)
     else:
         if masks.texts and "key" in ext and "_UNIQUE_KEY_QUERY" not in ext:
-            ext["key"] = masks.properties({KEYS: ext["key"]}, OF_BROKERS)[KEYS]
+            ext["key"] = masks.properties({KEYS: ext["key"]})[KEYS]
         content = _plain_body(body)
     return {
         "code": command.code,
@@ -156,14 +156,14 @@ def _masked_send(code: int, ext: dict[str, str], body: bytes, masks: Masks) -> t
 
 
 def _masked(text: str, masks: Masks) -> str:
-    found = masks.properties(decode_properties(text), OF_BROKERS)
+    found = masks.properties(decode_properties(text))
     return "".join(f"{name}\x01{value}\x02" for name, value in found.items())
 
 
 def _record_form(record: WireRecord, masks: Masks) -> dict[str, Any]:
     form: dict[str, Any] = record._asdict()
     del form["body_crc"], form["body"]
-    form["properties"] = masks.properties(decode_properties(record.properties), OF_BROKERS)
+    form["properties"] = masks.properties(decode_properties(record.properties))
     if masks.texts and is_trace_topic(record.topic):
         return form | {"body": STARS}
     content, compression = unpacked(record.body, record.sys_flag, INFLATED)
