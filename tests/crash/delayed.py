@@ -6,7 +6,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import Message
 from mocketmq.message.properties import TIMER_DELAY_MS, UNIQ_KEY
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
+from mocketmq_compat.delay.quarantine import QUARANTINE
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.crash.faults import (
     TOPIC,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.names import SCHEDULE_TOPIC
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
+from mocketmq_compat.delay.quarantine import QUARANTINE
 from tests.crash.delayed import HOUR_MS, HOUR_US, come, keep, reasons, timed_of
 from tests.crash.survivor import delayed_files
 from tests.support.api import running_api

@@ -15,7 +15,8 @@ from mocketmq import BrokerError, Client
 from mocketmq.client.answer import JsonObject
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, DelayDirectory
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
+from mocketmq_compat.delay.quarantine import QUARANTINE
 from tests.crash.delayed import BLOCK, HOUR_MS, HOUR_US, come, keep, reasons, timed_of
 from tests.crash.disks import Disk, write_limit
 from tests.crash.faults import (

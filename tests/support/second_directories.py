@@ -10,9 +10,10 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import TIMER_DELAY_MS
-from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.marks import Tidying
+from mocketmq_compat.delay.quarantine import QUARANTINE
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.support.brokers import (
     bodies,

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from mocketmq.message.message_id import Identity, key_hash, log_offset_of, offset_message_id
 from mocketmq_compat.delay.delayed_file import DelayedFile, Entry, parse_name
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON
 from mocketmq_compat.delay.known_parts import KNOWN
+from mocketmq_compat.delay.quarantine import QUARANTINE, REASON
 
 InspectionProgress = Callable[[str, int, int | None], None]
 """Receives the step, the number of files or messages done, and the total, if known."""

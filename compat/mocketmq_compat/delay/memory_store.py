@@ -1,15 +1,15 @@
 """The store of every delay scheme in a broker without a data directory: records in memory."""
 
-import heapq
 import threading
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.entry_table import EntryTable
+from mocketmq_compat.delay.store import BaseStore
 
 
-class MemoryStore:
+class MemoryStore(BaseStore):
     """A :class:`~mocketmq_compat.delay.store.DelayStore` in memory, which ends with the broker."""
 
     def __init__(self, block_bytes: int = 1) -> None:
@@ -64,10 +64,6 @@ class MemoryStore:
     def with_key(self, key_hash: int) -> list[Entry]:
         return self._order.matching(2, key_hash, self._changing)
 
-    def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        later = (entry for entry in self.all() if entry.number > after)
-        return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
-
     def all(self) -> Iterator[Entry]:
         return chain.from_iterable(self._order.pages(self._changing))
 
@@ -81,9 +77,6 @@ class MemoryStore:
         self.damaged[kind] = self.damaged.get(kind, 0) + 1
         self.remove_record(entry)
 
-    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Do nothing, because there are no files."""
-
     def by_second(self) -> Mapping[int, int]:
         with self._changing:
             return dict(self._order.by_second)
@@ -91,10 +84,6 @@ class MemoryStore:
     def disk_bytes_of(self, size: int) -> int:
         """Return the disk space that a file of the scheme would take."""
         return -(-size // self._block_bytes) * self._block_bytes
-
-    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
-        """Return nothing, because no other program can add records."""
-        return ()
 
     def close(self) -> None:
         """Do nothing."""

@@ -5,6 +5,8 @@ hash) and a content in the format of :mod:`~mocketmq_compat.delay.delayed_file`.
 ``stored_scheme.py`` does the rest: durability policies, delivery, exactly-once.
 """
 
+import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -111,3 +113,30 @@ class DelayStore(Protocol):
 
     def close(self) -> None:
         """Close all files. May be called twice."""
+
+
+class BaseStore(ABC):
+    """What stores of files that remove themselves, and that no other program writes, have in common.
+
+    A store derives from it, and replaces what it knows better.
+    """
+
+    @abstractmethod
+    def all(self) -> Iterator[Entry]:
+        """See :class:`DelayStore`, like the others."""
+
+    def by_second(self) -> Mapping[int, int]:
+        return {}
+
+    def disk_bytes_of(self, size: int) -> int:
+        return size
+
+    def by_arrival(self, after: int, limit: int) -> list[Entry]:
+        later = (entry for entry in self.all() if entry.number > after)
+        return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
+
+    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
+        return ()
+
+    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:  # noqa: B027 - see above
+        """Do nothing."""

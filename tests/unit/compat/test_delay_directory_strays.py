@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, DelayDirectory
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
+from mocketmq_compat.delay.quarantine import QUARANTINE, pieces_in
 from tests.support.delayed_files import DUE_MS, made
 from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, scanned
 
@@ -123,14 +124,14 @@ def test_a_second_may_vanish_during_a_scan(directory: DelayDirectory) -> None:
 
 
 def test_quarantine_keeps_the_file_with_the_reason(directory: DelayDirectory) -> None:
-    assert directory.quarantined() == 0
+    assert pieces_in(directory.root) == 0
     file = made()
     file.put(directory.root)
     directory.quarantine(SECOND, file.entry.name, "the checksum is wrong")
     bad = directory.root / QUARANTINE
     assert (bad / f"{SECOND}-{file.entry.name}").read_bytes() == file.content
     assert (bad / f"{SECOND}-{file.entry.name}.reason").read_text() == "the checksum is wrong\n"
-    assert directory.quarantined() == 1
+    assert pieces_in(directory.root) == 1
     assert scanned(directory)[0][0].entries == []
     assert scanned(directory)[1] == []
 
@@ -143,7 +144,7 @@ def test_quarantine_never_overwrites_files(directory: DelayDirectory) -> None:
     bad = directory.root / QUARANTINE
     kept = {path.read_text(): (bad / f"{path.name}.reason").read_text() for path in bad.glob("*[!n]")}
     assert kept == {content: f"bad {content}\n" for content in ("first", "second", "third")}
-    assert directory.quarantined() == 3
+    assert pieces_in(directory.root) == 3
 
 
 def test_any_name_can_be_quarantined(directory: DelayDirectory) -> None:
@@ -153,12 +154,12 @@ def test_any_name_can_be_quarantined(directory: DelayDirectory) -> None:
     for name in names:
         (place / name).write_text(name.encode("utf-8", "backslashreplace").decode())
         directory.quarantine(7, name, "no message")
-    assert directory.quarantined() == len(names)
+    assert pieces_in(directory.root) == len(names)
     assert list(place.iterdir()) == []
 
 
 def test_missing_file_cannot_be_quarantined(directory: DelayDirectory) -> None:
     with pytest.raises(FileNotFoundError):
         directory.quarantine(SECOND, "delivered-meanwhile", "whatever")
-    assert directory.quarantined() == 0
+    assert pieces_in(directory.root) == 0
     assert files_below(directory.root) == set()

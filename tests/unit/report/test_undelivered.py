@@ -16,7 +16,8 @@ from mocketmq.message.message_id import key_hash
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delay.directories.delay_directory import FOLDER
+from mocketmq_compat.delay.quarantine import QUARANTINE
 from mocketmq_report.ledger import undelivered
 from mocketmq_report.ledger.store_reader import OLDEST_REVISION
 from mocketmq_report.ledger.store_snapshot import take_snapshot

@@ -21,11 +21,10 @@ from mocketmq.failpoint import pass_point
 from mocketmq.store.disk import sync_path
 from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
 from mocketmq_compat.delay.known_parts import KNOWN, Stamp, stamp_of
+from mocketmq_compat.delay.quarantine import QUARANTINE, note_reason
 
 FOLDER: Final = "delay"
 """Name of the delay directory in a data directory."""
-QUARANTINE: Final = ".bad"
-REASON: Final = ".reason"
 TEMPORARY: Final = ".tmp"
 BLOCK_BYTES: Final = 4_096
 _TRIES: Final = 100
@@ -169,14 +168,8 @@ class DelayDirectory:
         target = next(path for path in map(bad.joinpath, names) if not os.path.lexists(path))
         (self.root / str(second) / name).rename(target)
         with contextlib.suppress(OSError):  # the log has the reason as well
-            target.with_name(f"{target.name}{REASON}").write_text(f"{reason}\n", "utf-8")
+            note_reason(target, reason)
         return disk_bytes(target.lstat().st_size)
-
-    def quarantined(self) -> int:
-        """Count the files in ``.bad``."""
-        with contextlib.suppress(FileNotFoundError):
-            return sum(not name.endswith(REASON) for name in os.listdir(self.root / QUARANTINE))  # noqa: PTH208
-        return 0
 
     def now_ns(self) -> int:
         """Return the time of the file system's clock, which gives changed files their ``st_ctime``."""

@@ -19,7 +19,7 @@ from mocketmq_compat.delay.delayed_file import (
     parse_name,
     parse_second,
 )
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, TEMPORARY
+from mocketmq_compat.delay.directories.delay_directory import TEMPORARY
 from mocketmq_compat.delay.inspection import (
     FolderInspector,
     FolderProblem,
@@ -32,6 +32,7 @@ from mocketmq_compat.delay.inspection import (
 )
 from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.parked_message import check_deliverable
+from mocketmq_compat.delay.quarantine import QUARANTINE
 
 
 class FileLocation(NamedTuple):

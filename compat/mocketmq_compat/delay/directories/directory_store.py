@@ -6,7 +6,6 @@ adds them. The lock guards the index. It is never held during disk I/O, nor for 
 takes it too.
 """
 
-import heapq
 import itertools
 import logging
 import threading
@@ -31,6 +30,8 @@ from mocketmq_compat.delay.delayed_file import (
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, FoundDirectory, disk_bytes
 from mocketmq_compat.delay.entry_table import Columns, EntryTable
 from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
+from mocketmq_compat.delay.quarantine import pieces_in
+from mocketmq_compat.delay.store import BaseStore
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ _NUMBERS: Final = 2
 """What is known of a second between runs: the number of its files, and their disk space."""
 
 
-class DirectoryStore:
+class DirectoryStore(BaseStore):
     """A :class:`~mocketmq_compat.delay.store.DelayStore` over second directories. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
@@ -60,7 +61,7 @@ class DirectoryStore:
         self._unlike: set[int] = set()  # seconds among these that did not have just the files of the index
         self._is_closed = False
         self._open()
-        self.quarantined = self.directory.quarantined()
+        self.quarantined = pieces_in(root)
 
     def _open(self) -> None:
         known = load_known(self.directory.root, _KIND, _NUMBERS)
@@ -207,10 +208,6 @@ class DirectoryStore:
     def with_key(self, key_hash: int) -> list[Entry]:
         return self._index.matching(2, key_hash, self._lock)
 
-    def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        later = (entry for entry in self.all() if entry.number > after)
-        return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
-
     def all(self) -> Iterator[Entry]:
         return itertools.chain.from_iterable(self._index.pages(self._lock))
 
@@ -250,9 +247,6 @@ class DirectoryStore:
             return 0
         self.quarantined += 1
         return size
-
-    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Do nothing, because ``forget`` removes a directory with its last file."""
 
     # Files from other programs
 

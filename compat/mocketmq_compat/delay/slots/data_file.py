@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.quarantine import Quarantine
 from mocketmq_compat.delay.slots import index_file
 from mocketmq_compat.delay.slots.index_file import DONE, HEADER_BYTES, write_whole
 from mocketmq_compat.delay.slots.open_files import OpenFiles
-from mocketmq_compat.delay.slots.quarantine import Quarantine
 
 DAY_MS: Final = 86_400_000
 MAGIC: Final = b"MQSD"

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import Entry, parse_second
 from mocketmq_compat.delay.known_parts import KnownPart, KnownParts, load_known, save_known
+from mocketmq_compat.delay.quarantine import Quarantine
 from mocketmq_compat.delay.slots import data_file, index_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, DayData, SlotRecord, data_name
 from mocketmq_compat.delay.slots.hour_index import HourIndex, index_name
@@ -29,7 +30,6 @@ from mocketmq_compat.delay.slots.index_file import (
 )
 from mocketmq_compat.delay.slots.item_places import ItemPlaces
 from mocketmq_compat.delay.slots.open_files import OpenFiles
-from mocketmq_compat.delay.slots.quarantine import Quarantine
 
 HOURS: Final = DAY_MS // HOUR_MS
 """Number of hours in a day."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, parse_second
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
 from mocketmq_compat.delay.inspection import (
     UNFINISHED,
     FolderInspector,
@@ -23,6 +22,7 @@ from mocketmq_compat.delay.inspection import (
 )
 from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.parked_message import message_in
+from mocketmq_compat.delay.quarantine import QUARANTINE
 from mocketmq_compat.delay.slots import data_file, index_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, SlotDamage, SlotRecord
 from mocketmq_compat.delay.slots.hour_index import index_name

@@ -10,7 +10,7 @@ import heapq
 import os
 import threading
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,13 @@ from mocketmq_compat.delay.slots.hour_index import NO_NUMBER
 from mocketmq_compat.delay.slots.index_file import HOUR_MS, DamagedIndexError, Item
 from mocketmq_compat.delay.slots.item_places import RECENT
 from mocketmq_compat.delay.slots.open_files import sync
+from mocketmq_compat.delay.store import BaseStore
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 FOLDER: Final = "slots"
 
 
-class SlotStore:
+class SlotStore(BaseStore):
     """A :class:`~mocketmq_compat.delay.store.DelayStore` in the folder ``slots``. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
@@ -47,18 +48,6 @@ class SlotStore:
         self._files = self._days.files
         self._places = self._days.places
         self._is_closed = False
-
-    def by_second(self) -> Mapping[int, int]:
-        """Return nothing, because the store has no counts by second."""
-        return {}
-
-    def disk_bytes_of(self, size: int) -> int:
-        """Return about the size of the content."""
-        return size
-
-    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
-        """Return nothing, because no other program can add records."""
-        return ()
 
     def close(self) -> None:
         """Remove files without pending messages, and close all other files."""

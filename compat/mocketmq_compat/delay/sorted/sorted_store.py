@@ -8,36 +8,34 @@ begins at the least key that may exist.
 import logging
 import threading
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.quarantine import QUARANTINE, note_reason, pieces_in
 from mocketmq_compat.delay.sorted import keys
 from mocketmq_compat.delay.sorted.rocks import Rocks
+from mocketmq_compat.delay.store import BaseStore
 
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "sorted"
 DATABASE: Final = "db"
-QUARANTINE: Final = ".bad"
-REASON: Final = ".reason"
 _AT_ONCE: Final = 1_024
 """Number of keys read in one step."""
 
 
-class SortedStore:
+class SortedStore(BaseStore):
     """A :class:`~mocketmq_compat.delay.store.DelayStore` over RocksDB. Opening raises OSError."""
 
     def __init__(self, root: Path, *, reads_only: bool = False) -> None:
         self.root = root
         self.damaged: Counter[str] = Counter()
-        self.quarantined = 0
+        self.quarantined = pieces_in(root)
         self.recounts = 0
         self.repeats = 0
-        with suppress(FileNotFoundError):
-            self.quarantined = sum(path.suffix != REASON for path in (root / QUARANTINE).iterdir())
         if not reads_only:
             root.mkdir(parents=True, exist_ok=True)
         self._lock = threading.RLock()  # never held for long, because the event loop takes it too
@@ -51,18 +49,6 @@ class SortedStore:
             raise OSError(0, text, str(root))
         self.count, self.disk_bytes = keys.unpack_totals(self._rocks.get(keys.TOTALS_KEY))
         self._floor = keys.MESSAGE
-
-    def by_second(self) -> Mapping[int, int]:
-        """Return nothing, because the store has no counts by second."""
-        return {}
-
-    def disk_bytes_of(self, size: int) -> int:
-        """Return about the size of the content."""
-        return size
-
-    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
-        """Return nothing, because no other program can add records."""
-        return ()
 
     def close(self) -> None:
         with self._lock:
@@ -192,9 +178,6 @@ class SortedStore:
         with suppress(FileNotFoundError):
             (bad / entry.name).write_bytes(self.read(entry))
             self.quarantined += 1
-        (bad / f"{entry.name}{REASON}").write_text(f"{reason}\n", "utf-8")
+        note_reason(bad / entry.name, reason)
         self.damaged[kind] += 1
         self.forget([entry])
-
-    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Do nothing, because RocksDB removes its files itself."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from mocketmq.store.disk import sync_path
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON, system_sync
+from mocketmq_compat.delay.directories.delay_directory import system_sync
 from mocketmq_compat.delay.known_parts import KNOWN, Stamp, stamp_of
+from mocketmq_compat.delay.quarantine import QUARANTINE, note_reason
 from mocketmq_compat.delay.wheel.record import SPAN_S, Content
 
 FOLDER: Final = "wheel"
@@ -127,13 +128,8 @@ class WheelFolder:
             return False
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
-        path.with_name(f"{name}{REASON}").write_text(f"{reason}\n", "utf-8")
+        note_reason(path, reason)
         return True
-
-    def quarantined(self) -> int:
-        """Count the quarantined files."""
-        bad = self.root / QUARANTINE
-        return sum(path.suffix != REASON for path in bad.iterdir()) if bad.is_dir() else 0
 
     def _path(self, start: int) -> str:
         return f"{self.root}/{start}{SUFFIX}"

@@ -12,7 +12,6 @@ loaded in two steps: first its current content, without a lock, and then the rec
 ``_appending``.
 """
 
-import heapq
 import logging
 import threading
 from collections import Counter
@@ -28,7 +27,8 @@ from mocketmq.schedule.timer import BATCH
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, unreadable
 from mocketmq_compat.delay.entry_table import EntryTable
 from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
-from mocketmq_compat.delay.store import bound
+from mocketmq_compat.delay.quarantine import pieces_in
+from mocketmq_compat.delay.store import BaseStore, bound
 from mocketmq_compat.delay.wheel.record import (
     HEAD,
     KEY_OFFSET,
@@ -65,14 +65,14 @@ class _File:
     loaded: EntryTable | None = None  # the wheel's slots: pending messages with the offsets of their records
 
 
-class WheelStore:
+class WheelStore(BaseStore):
     """A :class:`~mocketmq_compat.delay.store.DelayStore` with a timing wheel. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
         self.folder = WheelFolder(root)
         self.disk_bytes = 0
         self.damaged: Counter[str] = Counter()
-        self.quarantined = self.folder.quarantined()
+        self.quarantined = pieces_in(root)
         self.recounts = 0
         self.repeats = 0
         self.last_number = 0
@@ -397,10 +397,6 @@ class WheelStore:
                 place = data.find(wanted, place + 1)
         return found
 
-    def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        later = (entry for entry in self.all() if entry.number > after)
-        return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
-
     # Removal
 
     def forget(self, entries: Iterable[Entry]) -> list[Entry]:
@@ -455,6 +451,3 @@ class WheelStore:
         else:
             self.quarantined += self.folder.put_aside(entry.name, content, reason)
         self.forget([entry])
-
-    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Do nothing, because ``forget`` removes a file with its last pending message."""

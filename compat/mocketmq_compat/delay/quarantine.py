@@ -8,8 +8,20 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-FOLDER: Final = ".bad"
+QUARANTINE: Final = ".bad"
 REASON: Final = ".reason"
+
+
+def pieces_in(root: Path) -> int:
+    """Return the number of pieces in the quarantine below a scheme's folder."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sum(path.suffix != REASON for path in (root / QUARANTINE).iterdir())
+    return 0
+
+
+def note_reason(piece: Path, reason: str) -> None:
+    """Write the reason beside a piece. Raises OSError."""
+    piece.with_name(f"{piece.name}{REASON}").write_text(f"{reason}\n", "utf-8")
 
 
 class Quarantine:
@@ -18,17 +30,15 @@ class Quarantine:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.met: Counter[str] = Counter()
-        self.pieces = 0
-        with suppress(FileNotFoundError):
-            self.pieces = sum(path.suffix != REASON for path in (root / FOLDER).iterdir())
+        self.pieces = pieces_in(root)
 
     def place_for(self, name: str, kind: str, reason: str) -> Path:
         """Return a path for a damaged piece, after writing the reason beside it. Raises OSError."""
         self.met[kind] += 1
         self.pieces += 1
-        bad = self.root / FOLDER
+        bad = self.root / QUARANTINE
         bad.mkdir(exist_ok=True)
         place = bad / Path(name).name
-        place.with_name(f"{place.name}{REASON}").write_text(f"{reason}\n", "utf-8")
+        note_reason(place, reason)
         log.warning("quarantining %s: %s", self.root / name, reason)
         return place
