@@ -27,7 +27,6 @@ class PublishedDocument(NamedTuple):
 
     @property
     def version(self) -> str:
-        """The version of the document."""
         return str(self.module.SCHEMA_VERSION)
 
 

@@ -51,7 +51,6 @@ class BackgroundSpark:
         return self._session
 
     def stop(self) -> None:
-        """Stop Spark."""
         (self._session or self.context()).stop()
 
 

@@ -109,7 +109,6 @@ class FileHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     @property
     def entry(self) -> Entry:
-        """The entry of the file with this header."""
         return Entry(whole_ms_us(self.due_us) // US_PER_MS, self.number, key_hash(self.unique_key))
 
 

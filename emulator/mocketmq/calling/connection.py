@@ -137,7 +137,6 @@ class ClientConnection:
                 answer.set_exception(NoAnswerError(f"{self.address} {reason}"))
 
     async def close(self) -> None:
-        """Close the connection."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])

@@ -70,7 +70,6 @@ class NameServers:
         return masters
 
     async def close(self) -> None:
-        """Close all connections."""
         for server in self._servers:
             await server.close()
 

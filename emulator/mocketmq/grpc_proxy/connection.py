@@ -219,7 +219,6 @@ class GrpcConnection(asyncio.BufferedProtocol):
                 self._http2.pump_blocked()
 
     def is_closing(self) -> bool:
-        """Whether the connection is closed or closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:

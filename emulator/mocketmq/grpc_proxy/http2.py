@@ -358,14 +358,12 @@ class Http2:
         self.connection.write(data)
 
     def write_headers(self, stream_id: int, flags: int, block: bytes) -> None:
-        """Send a block of headers."""
         if self._is_first_block:
             self._is_first_block = False
             block = EMPTY_TABLE + block
         self.write(frame(Frame.HEADERS, flags, stream_id, block))
 
     def write_reset(self, stream_id: int, code: Http2Code) -> None:
-        """Reset a stream."""
         self.write(frame(Frame.RST_STREAM, 0, stream_id, code.to_bytes(4, "big")))
 
     def _window_frame(self, stream_id: int, increment: int) -> bytes:

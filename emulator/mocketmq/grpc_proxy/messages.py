@@ -117,11 +117,9 @@ class Codec:
     __content_subtype__ = "proto"
 
     def encode(self, message: Any, message_type: Any) -> bytes:  # noqa: ARG002 - grpclib's interface
-        """The bytes of a message."""
         return bytes(message.SerializeToString())
 
     def decode(self, data: bytes, message_type: Any) -> Any:
-        """The message of these bytes."""
         return message_type.FromString(data)
 
 

@@ -60,7 +60,6 @@ class _Families(Collector):
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """Return all families."""
         return self._families()
 
     def describe(self) -> list[Metric]:

@@ -63,7 +63,6 @@ class Reports:
 
     @property
     def newest(self) -> MadeReport | None:
-        """The newest report, or None."""
         return self._newest
 
     def page(self, name: str) -> bytes:

@@ -173,7 +173,6 @@ class AliyunCluster(ProbedCluster):
             ) from None
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 

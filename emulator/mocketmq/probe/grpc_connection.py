@@ -118,7 +118,6 @@ class GrpcClientConnection:
                     await stream.cancel()
 
     def close(self) -> None:
-        """Close the connection."""
         self._channel.close()
 
     def _metadata(self) -> dict[str, str]:

@@ -90,7 +90,6 @@ class RemotingCluster(ProbedCluster):
                 self._polls.append(partial(self._pull, queue))
 
     async def close(self) -> None:
-        """Close all connections."""
         brokers = [each for master in self._masters.values() for each in (master.requests, master.pulls)]
         for connection in brokers:
             await connection.close()

@@ -30,7 +30,6 @@ class WriterThread:
 
     @property
     def is_writing(self) -> bool:
-        """Whether the thread is at work."""
         return self._writing is not None and not self._writing.done()
 
     def start(self) -> None:

@@ -50,7 +50,6 @@ class Relay(Generic[A]):
             await self._cluster.close()
 
     def figures(self) -> RelayFigures:
-        """The current figures."""
         return _sum(self._before, self._serving.values())
 
     async def _follow(self) -> None:

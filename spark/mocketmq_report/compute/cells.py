@@ -60,7 +60,6 @@ class Cells:
         return sums[self._with_rows]
 
     def least(self, values: Ints) -> Ints:
-        """Return the least of the rows' values."""
         least = np.full(self._size, MOST)
         np.minimum.at(least, self._of_rows, values)
         return least[self._with_rows]

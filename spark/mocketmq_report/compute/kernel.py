@@ -109,7 +109,6 @@ class FirstLook(NamedTuple):
     settings: KernelSettings
 
     def columns(self, part: int) -> Columns:  # noqa: ARG002 - the same for all parts
-        """Return the columns to read of a part."""
         return Columns(_COLUMNS if self.settings.delay_limits is None else (*_COLUMNS, "attempt"), _TEXTS)
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Partial:
@@ -160,7 +159,6 @@ class SecondLook(NamedTuple):
     batches: frozenset[int]  # batches whose stairs are needed in full
 
     def columns(self, part: int) -> Columns:
-        """Return the columns to read of a part."""
         if part in self.reaching:
             return Columns(tuple(dict.fromkeys((*_COLUMNS, *_TEXTS, *worst.COLUMNS))), ())
         return Columns(_COLUMNS, _TEXTS)

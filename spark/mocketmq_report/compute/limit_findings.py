@@ -114,7 +114,6 @@ class _IdLook(NamedTuple):
     wanted: frozenset[tuple[int, int]]
 
     def columns(self, part: int) -> Columns:  # noqa: ARG002 - the same for all parts
-        """Return the columns to read."""
         return Columns(("run", "parked_offset", "stored_us", "message_id"), ())
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> dict[tuple[int, int], str]:  # noqa: ARG002

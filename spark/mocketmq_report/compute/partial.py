@@ -92,7 +92,6 @@ def merge(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
 
 
 def _codes(column: pa.Array) -> Codes:
-    """Return the codes of a key column."""
     is_number = pa.types.is_integer(column.type) and not column.null_count
     return of_numbers(column.to_numpy()) if is_number else of_column(column)
 

@@ -75,12 +75,10 @@ class Metric(NamedTuple):
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The dimensions that have the metric."""
         return DIMENSIONS if self.is_percentile else METRICS[self.name][1]
 
     @property
     def is_percentile(self) -> bool:
-        """Whether the metric is a percentile."""
         return self.name not in METRICS
 
     def __str__(self) -> str:

@@ -38,7 +38,6 @@ class LookForRuns(NamedTuple):
     """A job for the carrier: find the runs of parts."""
 
     def columns(self, part: int) -> Columns:  # noqa: ARG002 - the same for all parts
-        """Return the columns to read of a part."""
         return Columns(DELIVERIES.names, ())
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> RunsOrWhy:

@@ -125,7 +125,6 @@ class StoreRange(NamedTuple):
         return self._replace(where=(*self.where, *where))
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """Read these columns."""
         # ADBC takes long to import, and executors that read exports may lack it.
         from mocketmq_report.ledger.store_snapshot import read  # noqa: PLC0415
 
@@ -140,11 +139,9 @@ class Loaded(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return int(self.table.num_rows)
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - it has all of them
-        """Yield the rows with all columns."""
         yield from self.table.to_batches()
 
 
@@ -155,7 +152,6 @@ class WithoutRuns(NamedTuple):
     runs: frozenset[str]
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """Read these columns."""
         gone = pa.array(self.runs, pa.string())
         for batch in self.part.batches(columns):
             yield batch.filter(pc.invert(pc.is_in(batch["run"], gone)))

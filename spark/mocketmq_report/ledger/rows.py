@@ -65,7 +65,6 @@ class Rows:
         return name in self._columns
 
     def column(self, name: str) -> pa.Array:
-        """Return a column as one array."""
         column = self._columns[name]
         return column if self._places is None else column.take(pa.array(self._places))
 
@@ -84,7 +83,6 @@ class Rows:
         return self._numbers[name]
 
     def codes(self, name: str) -> Codes:
-        """Return the codes of a column."""
         if name not in self._codes:
             if self._whole is None:
                 self._codes[name] = of_column(self._columns[name])

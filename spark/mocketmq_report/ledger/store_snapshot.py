@@ -188,7 +188,6 @@ def brokers_of_runs(reader: StoreReader) -> dict[int, list[str]]:
 
 
 def _brokers(runs: pa.Array, queue_ids: pa.Array, brokers: Mapping[int, Sequence[str]]) -> pa.Array:
-    """Return the broker of each delivery."""
     found = pa.nulls(len(runs), pa.string())
     for run, names in brokers.items():
         found = pc.if_else(pc.equal(runs, run), broker_of_queue(queue_ids, names), found)

@@ -200,7 +200,6 @@ class DelayDirectory:
                     yield directory.name
 
     def stamp(self, second: int) -> Stamp:
-        """Return the stamp of a second's directory."""
         return stamp_of(os.stat(f"{self._prefix}{second}", follow_symlinks=False))  # noqa: PTH116 - see write
 
     def scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> FoundDirectory:

@@ -98,7 +98,6 @@ class HourIndex:
         return index_file.in_order(self._read, self.number, self.items)
 
     def item(self, place: int) -> Item:
-        """Read one item."""
         with self.lock:
             return index_file.read_item(self._fd(), self.number, place)
 

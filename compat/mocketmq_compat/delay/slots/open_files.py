@@ -73,7 +73,6 @@ class OpenFiles:
         return names
 
     def close(self) -> None:
-        """Close all files."""
         for name in [*self._fds]:
             self.close_file(name)
 

@@ -47,7 +47,6 @@ class Rocks:
             self._links.cleanup()
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key, or None."""
         with self._system_errors():
             value: bytes | None = self._open().get(key)
             return value

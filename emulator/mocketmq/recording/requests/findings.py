@@ -56,13 +56,11 @@ class Findings:
 
     @property
     def doors(self) -> dict[str, DoorCount]:
-        """The counts of each door."""
         return {
             door: DoorCount(count, self._differing[door]) for door, count in sorted(self._compared.items())
         }
 
     def add_answer(self, asked: EventLine, different: Sequence[AnswerDifference]) -> None:
-        """Count an answer, with its differences."""
         door, operation = asked.event.door, operation_of(asked.event)
         self._compared[door] += 1
         self._differing[door] += bool(different)

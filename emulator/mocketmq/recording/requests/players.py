@@ -98,7 +98,6 @@ class PlayedRemoting(PlayedConnection):
             answer.set_result(remoting_form.answer_form(code, command, NO_MASKS))
 
     async def close(self) -> None:
-        """Close the socket."""
         if self._writer is not None:
             self._writer.transport.abort()
         if self._reading is not None:
@@ -148,7 +147,6 @@ class PlayedHttp(PlayedConnection):
         return http_form.answer_form(answer, NO_MASKS)
 
     async def close(self) -> None:
-        """Close the socket."""
         asking = list(self._asking)
         for task in asking:
             task.cancel()

@@ -139,7 +139,6 @@ class KafkaTopics:
         self._ready_until_us.clear()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._admin.close()
 
 

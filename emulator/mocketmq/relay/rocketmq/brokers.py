@@ -109,5 +109,4 @@ class RemoteBrokers:
         return all(name in names for name, listed_us in self._listed_us.items() if listed_us > lately_us)
 
     async def close(self) -> None:
-        """Close all connections."""
         await asyncio.gather(*(broker.close() for broker in self._known.values()))
