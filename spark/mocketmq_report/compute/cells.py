@@ -1,9 +1,15 @@
-"""Groups rows into cells by equal keys, and aggregates them."""
+"""Groups rows into cells by equal keys, and aggregates them; and the groups of a report.
 
+A report has the total, and the levels, schemes, profiles, topics, brokers and runs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mocketmq_report.ledger.codes import Codes, joined, packed
 from mocketmq_report.ledger.rows import Bools, Ints
@@ -12,6 +18,8 @@ LEAST: Final = np.iinfo(np.int64).min
 MOST: Final = np.iinfo(np.int64).max
 _FEW: Final = 4_096
 """Number of cells up to which a table of sums may have empty cells, or half the number of rows if greater."""
+Group = tuple[str, str]
+"""A dimension, and the name of a group in it."""
 
 
 class Cells:
@@ -69,3 +77,20 @@ class Cells:
         most = np.full(self._size, LEAST)
         np.maximum.at(most, self._of_rows, values)
         return most[self._with_rows]
+
+
+def by_dimension(table: pa.Table, dimension: str) -> pa.Table:
+    """Add the ``name`` of each row's group. Rows without a group, such as a level, are left out."""
+    if dimension == "total":
+        return table.append_column("name", pa.repeat("total", table.num_rows))
+    named = table.append_column("name", table[dimension].cast(pa.string()))
+    return named.filter(pc.is_valid(named["name"]))
+
+
+def groups_of(row: Mapping[str, Any], dimensions: Sequence[str]) -> Iterator[Group]:
+    """Return the groups of one row."""
+    for dimension in dimensions:
+        if dimension == "total":
+            yield dimension, dimension
+        elif row[dimension] is not None:
+            yield dimension, str(row[dimension])

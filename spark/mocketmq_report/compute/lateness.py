@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from mocketmq.clock import US_PER_S
 from mocketmq_report.compute import bins
-from mocketmq_report.compute.cells import Cells
-from mocketmq_report.compute.groups import by_dimension
+from mocketmq_report.compute.cells import Cells, by_dimension
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import Spectrum, SpectrumPoint
 from mocketmq_report.ledger.codes import of_column

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from mocketmq_report.compute.cells import MOST, Cells
-from mocketmq_report.compute.groups import Group, by_dimension, groups_of
+from mocketmq_report.compute.cells import MOST, Cells, Group, by_dimension, groups_of
 from mocketmq_report.compute.partial import Shape
 from mocketmq_report.ledger.columns import STATES
 from mocketmq_report.ledger.ledger import Extent

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mocketmq_report.compute import bins
-from mocketmq_report.compute.cells import Cells
-from mocketmq_report.compute.groups import by_dimension
+from mocketmq_report.compute.cells import Cells, by_dimension
 from mocketmq_report.compute.lateness import LatenessRows
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.compute.spans import SkippedTime
