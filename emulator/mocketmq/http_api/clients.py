@@ -100,11 +100,21 @@ class ConsumedOut(msgspec.Struct, frozen=True):
     spent_ms: int | None
 
 
+CLIENTS = RouteGroup("clients", "Connected RocketMQ clients")
+
+
+@Route(CLIENTS, "GET /v1/clients", "List the connected clients")
 async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
     """Returns clients as of their last heartbeat, without consumers over HTTP."""
     return ClientsOut([_client_out(call.broker, member) for member in call.broker.registry.clients])
 
 
+@Route(
+    CLIENTS,
+    "GET /v1/clients/{client_id}/running-info",
+    "Ask a consumer for its running info",
+    errors=[ClientOfflineError, ClientFailedError, ClientTimeoutError],
+)
 async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
     """Asks a remoting client, and waits up to 10 s; for a gRPC client, returns what the broker knows."""
     answer = await call.broker.consumers.running_info(path.group, path.client_id, with_stacks=False)
@@ -115,6 +125,12 @@ _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCE
 """Results of consumption. The index of a result is the number that Go clients send."""
 
 
+@Route(
+    CLIENTS,
+    "POST /v1/clients/{client_id}/consume",
+    "Have a consumer consume a message now",
+    errors=[ClientOfflineError, MessageNotFoundError, ClientFailedError, ClientTimeoutError],
+)
 async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
     """Any stored message can be given, even a consumed one. The group's offsets do not change."""
     answer = await call.broker.consumers.consume(wanted.group, path.client_id, wanted.message_id)
@@ -127,6 +143,12 @@ async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> Consume
     return ConsumedOut(result, str(remark or ""), spent_ms if isinstance(spent_ms, int) else None)
 
 
+@Route(
+    CLIENTS,
+    "POST /v1/clients/{client_id}/reconnect",
+    "Tell a gRPC client to connect anew",
+    errors=[ClientOfflineError],
+)
 async def reconnect(call: ApiCall, path: ClientPath) -> ReconnectOut:
     """Sends ReconnectEndpointsCommand to a gRPC client. Some SDKs then open a new Telemetry stream."""
     return ReconnectOut(call.broker.registry.clients.reconnect(path.client_id))
@@ -166,33 +188,3 @@ def _consuming_out(broker: Broker, one: ConsumerData) -> ConsumingOut:
         None if one.model == BROADCASTING else lag,
         [SubscriptionOut(each.topic, each.expression, each.kind) for each in one.subscriptions],
     )
-
-
-CLIENTS = RouteGroup(
-    "clients",
-    "Connected RocketMQ clients",
-    [
-        Route("GET", "/v1/clients", clients, "List the connected clients"),
-        Route(
-            "GET",
-            "/v1/clients/{client_id}/running-info",
-            running_info,
-            "Ask a consumer for its running info",
-            errors=[ClientOfflineError, ClientFailedError, ClientTimeoutError],
-        ),
-        Route(
-            "POST",
-            "/v1/clients/{client_id}/consume",
-            consume,
-            "Have a consumer consume a message now",
-            errors=[ClientOfflineError, MessageNotFoundError, ClientFailedError, ClientTimeoutError],
-        ),
-        Route(
-            "POST",
-            "/v1/clients/{client_id}/reconnect",
-            reconnect,
-            "Tell a gRPC client to connect anew",
-            errors=[ClientOfflineError],
-        ),
-    ],
-)

@@ -51,6 +51,10 @@ class Moved(msgspec.Struct, frozen=True):
     next_due_ms: int | None
 
 
+CLOCK = RouteGroup("clock", "The broker's clock: show it, move it forward")
+
+
+@Route(CLOCK, "GET /v1/clock", "Show the clock")
 async def clock(call: ApiCall, _: NoInput) -> ClockOut:
     """Returns the broker's time, and the next instant at which the broker acts."""
     broker = call.broker
@@ -67,16 +71,25 @@ async def clock(call: ApiCall, _: NoInput) -> ClockOut:
     )
 
 
+@Route(CLOCK, "POST /v1/clock/advance", "Move the clock by a duration", errors=[ClockError])
 async def advance(call: ApiCall, _: NoInput, move: AdvanceIn) -> Moved:
     """Answers once all that becomes due on the way is delivered."""
     return _moved(call, await call.broker.mover.advance(parse_duration_us(move.by, "by")))
 
 
+@Route(CLOCK, "POST /v1/clock/to", "Move the clock to an instant", errors=[ClockError])
 async def move_to(call: ApiCall, _: NoInput, move: ToIn) -> Moved:
     """Answers once all that becomes due on the way is delivered."""
     return _moved(call, await call.broker.mover.move_to(move.instant_ms * US_PER_MS))
 
 
+@Route(
+    CLOCK,
+    "POST /v1/clock/next",
+    "Move the clock to the next due time",
+    is_body_optional=True,
+    errors=[ClockError],
+)
 async def move_to_next(call: ApiCall, _: NoInput, __: NoInput) -> Moved:
     """Answers once all messages due at that instant are delivered."""
     return _moved(call, await call.broker.mover.move_to_next())
@@ -90,22 +103,3 @@ def _moved(call: ApiCall, move: ClockMove) -> Moved:
         call.broker.pending.count,
         to_ms(move.next_due_us),
     )
-
-
-CLOCK = RouteGroup(
-    "clock",
-    "The broker's clock: show it, move it forward",
-    [
-        Route("GET", "/v1/clock", clock, "Show the clock"),
-        Route("POST", "/v1/clock/advance", advance, "Move the clock by a duration", errors=[ClockError]),
-        Route("POST", "/v1/clock/to", move_to, "Move the clock to an instant", errors=[ClockError]),
-        Route(
-            "POST",
-            "/v1/clock/next",
-            move_to_next,
-            "Move the clock to the next due time",
-            is_body_optional=True,
-            errors=[ClockError],
-        ),
-    ],
-)

@@ -11,7 +11,7 @@ from mocketmq.broker.registry.brokers import BrokerState, CutOff, RegisteredBrok
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import BrokerNotFoundError, BrokerStateError, NameServerNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, matching
-from mocketmq.http_api.route import ApiCall, Handler, Route, RouteGroup
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss
 
 SlaveState = Literal["running", "down"]
@@ -82,12 +82,22 @@ class CrashIn(Input, frozen=True):
     loses: Loss | UnsetType = UNSET
 
 
+BROKERS = RouteGroup("brokers", "Brokers of the cluster")
+
+
+def _life_route(action: str, summary: str, *, is_body_optional: bool = False) -> Route:
+    request, errors = f"POST /v1/brokers/{{broker}}/{action}", [BrokerNotFoundError, BrokerStateError]
+    return Route(BROKERS, request, summary, is_body_optional=is_body_optional, errors=errors)
+
+
+@Route(BROKERS, "GET /v1/brokers", "List the brokers")
 async def brokers(call: ApiCall, _: NoInput) -> BrokerList:
     """With the setting `brokers` at its default, this is one broker, `broker-a`."""
     held = await call.broker.held.counts()
     return BrokerList([_broker_out(call, each, held) for each in call.broker.registry.brokers])
 
 
+@_life_route("crash", "Crash a broker", is_body_optional=True)
 async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashOut:
     """Ends the broker's connections and closes its ports.
 
@@ -99,11 +109,13 @@ async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashO
     return CrashOut(**msgspec.structs.asdict(out), lost=crash.lost)
 
 
+@_life_route("shutdown", "Shut a broker down")
 async def shut_down_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """Takes the broker out of all routes, ends its connections and closes its ports."""
     return await _answer(call, await call.broker.broker_lives.shut_down(path.broker))
 
 
+@_life_route("promote", "Promote the slave of a broker")
 async def promote_slave(call: ApiCall, path: BrokerPath) -> PromotionOut:
     """Makes the slave of the broker its master, at the slave's address, with the messages that it has.
 
@@ -114,6 +126,7 @@ async def promote_slave(call: ApiCall, path: BrokerPath) -> PromotionOut:
     return PromotionOut(**msgspec.structs.asdict(out), lost=promotion.lost)
 
 
+@_life_route("start", "Start a broker again")
 async def start_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """Opens the broker's ports again, and delivers what became due while it was down.
 
@@ -122,31 +135,37 @@ async def start_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     return await _answer(call, await call.broker.broker_lives.start(path.broker))
 
 
+@_life_route("wipe", "Wipe a broker that is down")
 async def wipe_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """Deletes all messages and offsets of a broker that is down, whose offsets begin at 0 again."""
     return await _answer(call, await call.broker.broker_lives.wipe(path.broker))
 
 
+@_life_route("cut-off-from-clients", "Cut a broker off from its clients")
 async def cut_off_from_clients(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """The broker keeps its connections, and answers nothing, as in a network that loses all packets."""
     return await _answer(call, await call.broker.broker_lives.cut_off(path.broker, "clients"))
 
 
+@_life_route("cut-off-from-name-servers", "Cut a broker off from the name servers")
 async def cut_off_from_name_servers(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """The broker serves its clients. Routes name it for another 120 s by the broker's clock."""
     return await _answer(call, await call.broker.broker_lives.cut_off(path.broker, "name-servers"))
 
 
+@_life_route("reconnect", "Reconnect a broker that is cut off")
 async def reconnect_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """Serves what clients have sent meanwhile, and lists the broker in routes again."""
     return await _answer(call, await call.broker.broker_lives.reconnect(path.broker))
 
 
+@_life_route("read-only", "Make a broker read-only")
 async def make_read_only(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """Routes say so at once (`perm` 4), and the broker refuses sends."""
     return await _answer(call, await call.broker.broker_lives.set_read_only(path.broker, is_read_only=True))
 
 
+@_life_route("writable", "Make a read-only broker writable again")
 async def make_writable(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """The broker takes sends again, and routes say so."""
     return await _answer(call, await call.broker.broker_lives.set_read_only(path.broker, is_read_only=False))
@@ -176,32 +195,6 @@ def _broker_out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, 
         slave_state,
         condition.is_promoted,
     )
-
-
-def _life_route(action: str, summary: str, handler: Handler, *, is_body_optional: bool = False) -> Route:
-    path, errors = f"/v1/brokers/{{broker}}/{action}", [BrokerNotFoundError, BrokerStateError]
-    return Route("POST", path, handler, summary, is_body_optional=is_body_optional, errors=errors)
-
-
-BROKERS = RouteGroup(
-    "brokers",
-    "Brokers of the cluster",
-    [
-        Route("GET", "/v1/brokers", brokers, "List the brokers"),
-        _life_route("crash", "Crash a broker", crash_broker, is_body_optional=True),
-        _life_route("shutdown", "Shut a broker down", shut_down_broker),
-        _life_route("promote", "Promote the slave of a broker", promote_slave),
-        _life_route("start", "Start a broker again", start_broker),
-        _life_route("wipe", "Wipe a broker that is down", wipe_broker),
-        _life_route("cut-off-from-clients", "Cut a broker off from its clients", cut_off_from_clients),
-        _life_route(
-            "cut-off-from-name-servers", "Cut a broker off from the name servers", cut_off_from_name_servers
-        ),
-        _life_route("reconnect", "Reconnect a broker that is cut off", reconnect_broker),
-        _life_route("read-only", "Make a broker read-only", make_read_only),
-        _life_route("writable", "Make a read-only broker writable again", make_writable),
-    ],
-)
 
 
 class NameServerOut(msgspec.Struct, frozen=True):
@@ -238,21 +231,33 @@ class ListingPath(Input, frozen=True):
     broker: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
 
 
+NAME_SERVERS = RouteGroup("name-servers", "Name servers of the cluster")
+
+
+def _change_route(action: str, summary: str) -> Route:
+    errors = [NameServerNotFoundError, *([BrokerNotFoundError] if "{broker}" in action else [])]
+    return Route(NAME_SERVERS, f"POST /v1/name-servers/{{name_server}}/{action}", summary, errors=errors)
+
+
+@Route(NAME_SERVERS, "GET /v1/name-servers", "List the name servers")
 async def name_servers(call: ApiCall, _: NoInput) -> NameServerList:
     """With the setting `name_servers` at its default, this is one name server."""
     return NameServerList([_name_server_out(each) for each in call.broker.name_servers])
 
 
+@_change_route("stop", "Stop a name server")
 async def stop_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
     """Closes its port and ends its connections."""
     return _name_server_out(await call.broker.name_servers.set_stopped(path.name_server, is_stopped=True))
 
 
+@_change_route("start", "Start a name server again")
 async def start_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
     """Opens its port again."""
     return _name_server_out(await call.broker.name_servers.set_stopped(path.name_server, is_stopped=False))
 
 
+@_change_route("freeze", "Make a name server stale")
 async def freeze_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
     """Its list of brokers no longer changes."""
     found = call.broker.name_servers.numbered(path.name_server)
@@ -260,16 +265,19 @@ async def freeze_name_server(call: ApiCall, path: NameServerPath) -> NameServerO
     return _name_server_out(found)
 
 
+@_change_route("hide/{broker}", "Make a name server leave out a broker")
 async def hide_broker(call: ApiCall, path: ListingPath) -> NameServerOut:
     """It leaves out the broker, which its routes no longer name."""
     return _listing(call, path, is_listed=False)
 
 
+@_change_route("keep/{broker}", "Make a name server keep a broker")
 async def keep_broker(call: ApiCall, path: ListingPath) -> NameServerOut:
     """It lists the broker, even while the broker is down."""
     return _listing(call, path, is_listed=True)
 
 
+@_change_route("correct", "Make a name server tell the truth again")
 async def correct_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
     """It tells the truth again: ends `freeze`, `hide` and `keep`."""
     found = call.broker.name_servers.numbered(path.name_server)
@@ -292,23 +300,3 @@ def _name_server_out(view: NameServerView) -> NameServerOut:
         view.kept,
         view.port or None,
     )
-
-
-def _change_route(action: str, summary: str, handler: Handler) -> Route:
-    errors = [NameServerNotFoundError, *([BrokerNotFoundError] if "{broker}" in action else [])]
-    return Route("POST", f"/v1/name-servers/{{name_server}}/{action}", handler, summary, errors=errors)
-
-
-NAME_SERVERS = RouteGroup(
-    "name-servers",
-    "Name servers of the cluster",
-    [
-        Route("GET", "/v1/name-servers", name_servers, "List the name servers"),
-        _change_route("stop", "Stop a name server", stop_name_server),
-        _change_route("start", "Start a name server again", start_name_server),
-        _change_route("freeze", "Make a name server stale", freeze_name_server),
-        _change_route("hide/{broker}", "Make a name server leave out a broker", hide_broker),
-        _change_route("keep/{broker}", "Make a name server keep a broker", keep_broker),
-        _change_route("correct", "Make a name server tell the truth again", correct_name_server),
-    ],
-)

@@ -124,6 +124,25 @@ class SettledOut(msgspec.Struct, frozen=True):
     failed: list[FailedReceipt]
 
 
+_ERRORS: Final = (NoPermissionError, GroupNotFoundError, ReceiptError)
+CONSUMING = RouteGroup("consuming", "Receive messages for a consumer group, and settle them by receipt")
+
+
+@Route(
+    CONSUMING,
+    "POST /v1/groups/{group}/receive",
+    "Receive messages",
+    is_waiting=True,
+    links={
+        name: {
+            "parameters": {"group": "$request.path.group"},
+            "description": "`receipts` takes the `receipt` of each of the `messages`",
+        }
+        for name in ("acknowledge", "give_back", "extend")
+    },
+    errors=[NoPermissionError, TopicNotFoundError, GroupNotFoundError],
+    operation="receive",
+)
 async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     """If the client disconnects before the answer is sent, its messages are visible again at once."""
     receiver = call.broker.receiver
@@ -144,16 +163,31 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     return Received([_received(call, one) for one in taken])
 
 
+@Route(CONSUMING, "POST /v1/groups/{group}/ack", "Acknowledge messages", errors=_ERRORS, operation="ack")
 async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""
     return _settled(await call.broker.settler.acknowledge(path.group, what.receipts))
 
 
+@Route(
+    CONSUMING,
+    "POST /v1/groups/{group}/give-back",
+    "Give messages back for a retry",
+    errors=_ERRORS,
+    operation="give-back",
+)
 async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""
     return _settled(await call.broker.settler.give_back(path.group, what.receipts, what.delay_level))
 
 
+@Route(
+    CONSUMING,
+    "POST /v1/groups/{group}/extend",
+    "Change the invisible time of messages",
+    errors=_ERRORS,
+    operation="extend",
+)
 async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""
     if (what.invisible is UNSET) == (what.invisible_ms is UNSET):
@@ -186,48 +220,3 @@ def _settled(settled: Settled) -> SettledOut:
 def _none_of(failed: Sequence[tuple[str, ReceiptError]]) -> str:
     first = str(failed[0][1])
     return first if len(failed) == 1 else f"none of the {len(failed)} receipts is valid; the first: {first}"
-
-
-_PATH: Final = "/v1/groups/{group}/"
-_ERRORS: Final = (NoPermissionError, GroupNotFoundError, ReceiptError)
-
-CONSUMING = RouteGroup(
-    "consuming",
-    "Receive messages for a consumer group, and settle them by receipt",
-    [
-        Route(
-            "POST",
-            _PATH + "receive",
-            receive,
-            "Receive messages",
-            is_waiting=True,
-            # Without `requestBody`: openapi-generator refuses one that is an object.
-            links={
-                name: {
-                    "parameters": {"group": "$request.path.group"},
-                    "description": "`receipts` takes the `receipt` of each of the `messages`",
-                }
-                for name in ("acknowledge", "give_back", "extend")
-            },
-            errors=[NoPermissionError, TopicNotFoundError, GroupNotFoundError],
-            operation="receive",
-        ),
-        Route("POST", _PATH + "ack", acknowledge, "Acknowledge messages", errors=_ERRORS, operation="ack"),
-        Route(
-            "POST",
-            _PATH + "give-back",
-            give_back,
-            "Give messages back for a retry",
-            errors=_ERRORS,
-            operation="give-back",
-        ),
-        Route(
-            "POST",
-            _PATH + "extend",
-            extend,
-            "Change the invisible time of messages",
-            errors=_ERRORS,
-            operation="extend",
-        ),
-    ],
-)

@@ -128,6 +128,10 @@ class DeliveredOut(msgspec.Struct, frozen=True):
     delivered: int
 
 
+DELAYED = RouteGroup("delayed", "Delayed messages and the delay levels")
+
+
+@Route(DELAYED, "GET /v1/levels", "Show the delay levels")
 async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
     """Returns all levels, with their numbers of pending messages."""
     held = await call.broker.held.overdue()
@@ -161,6 +165,7 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
     )
 
 
+@Route(DELAYED, "GET /v1/delayed", "List pending messages", errors=[TopicNotFoundError])
 async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
     load = load_of(call.request)
@@ -180,28 +185,32 @@ async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
     return DelayedList([_delayed(call, one) for one in found], last)
 
 
+@Route(DELAYED, "GET /v1/timed", "List messages with an absolute due time, by due time")
 async def first_due(call: ApiCall, which: FirstDue) -> FirstDueList:
     """The messages with an absolute due time that are due first."""
     found = await call.broker.pending.first_due(which.max)
     return FirstDueList([_delayed(call, one) for one in found])
 
 
-async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
-    """Afterwards, the message will never be delivered."""
-    return _delayed(call, await call.broker.pending.cancel(path.message_id))
-
-
-async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
-    """Delivers it before its due time; the ledger marks the delivery as forced."""
-    return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
-
-
+@Route(
+    DELAYED,
+    "DELETE /v1/delayed",
+    "Cancel all pending messages, or those of a topic or level",
+    errors=[TopicNotFoundError],
+)
 async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
     """Cancels all messages that are pending now. Messages that arrive during the request may stay."""
     found = await call.broker.pending.cancel_all(given(which.topic), given(which.level), which.timed)
     return CancelledOut(found)
 
 
+@Route(
+    DELAYED,
+    "POST /v1/deliveries",
+    "Deliver all pending messages now, or those of a topic or level",
+    is_body_optional=True,
+    errors=[TopicNotFoundError],
+)
 async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> DeliveredOut:
     """Delivers all messages that are pending now; the ledger marks the deliveries as forced.
 
@@ -211,6 +220,28 @@ async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> Deliver
     return DeliveredOut(found)
 
 
+@Route(
+    DELAYED,
+    "DELETE /v1/delayed/{message_id}",
+    "Cancel a pending message",
+    errors=[MessageNotFoundError, NotPendingError],
+)
+async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
+    """Afterwards, the message will never be delivered."""
+    return _delayed(call, await call.broker.pending.cancel(path.message_id))
+
+
+@Route(
+    DELAYED,
+    "POST /v1/delayed/{message_id}/deliver",
+    "Deliver a pending message now",
+    errors=[MessageNotFoundError, NotPendingError],
+)
+async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
+    """Delivers it before its due time; the ledger marks the delivery as forced."""
+    return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
+
+
 def held_out(held: Iterable[HeldBy]) -> list[HeldByOut]:
     """The rules that hold messages, in the form for responses."""
     return [HeldByOut(one.fault, one.messages, one.oldest_us // US_PER_MS) for one in held]
@@ -218,43 +249,3 @@ def held_out(held: Iterable[HeldBy]) -> list[HeldByOut]:
 
 def _delayed(call: ApiCall, found: PendingMessage) -> DelayedOut:
     return DelayedOut(**fields_of(call.broker, found.message), level=found.level, fault=found.fault)
-
-
-DELAYED = RouteGroup(
-    "delayed",
-    "Delayed messages and the delay levels",
-    [
-        Route("GET", "/v1/levels", levels, "Show the delay levels"),
-        Route("GET", "/v1/delayed", pending, "List pending messages", errors=[TopicNotFoundError]),
-        Route("GET", "/v1/timed", first_due, "List messages with an absolute due time, by due time"),
-        Route(
-            "DELETE",
-            "/v1/delayed",
-            cancel_all,
-            "Cancel all pending messages, or those of a topic or level",
-            errors=[TopicNotFoundError],
-        ),
-        Route(
-            "POST",
-            "/v1/deliveries",
-            deliver_all,
-            "Deliver all pending messages now, or those of a topic or level",
-            is_body_optional=True,
-            errors=[TopicNotFoundError],
-        ),
-        Route(
-            "DELETE",
-            "/v1/delayed/{message_id}",
-            cancel,
-            "Cancel a pending message",
-            errors=[MessageNotFoundError, NotPendingError],
-        ),
-        Route(
-            "POST",
-            "/v1/delayed/{message_id}/deliver",
-            deliver,
-            "Deliver a pending message now",
-            errors=[MessageNotFoundError, NotPendingError],
-        ),
-    ],
-)

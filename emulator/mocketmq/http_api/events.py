@@ -1,23 +1,10 @@
-"""The route for the events since the last reset."""
-
-from typing import Annotated
+"""Converts events to JSON."""
 
 import msgspec
-from msgspec import Meta
 
 from mocketmq.broker.life import Event, EventKind
 from mocketmq.clock import US_PER_MS
-from mocketmq.http_api.fields import Input
 from mocketmq.http_api.message_out import to_ms
-from mocketmq.http_api.route import ApiCall, Route
-
-
-class EventsIn(Input, frozen=True):
-    """The number of events to return."""
-
-    max: Annotated[
-        int, Meta(ge=1, le=1_000, description="Largest number of events; the newest are returned")
-    ] = 200
 
 
 class EventOut(msgspec.Struct, frozen=True):
@@ -53,19 +40,6 @@ class EventOut(msgspec.Struct, frozen=True):
     lite_topic: str | None
 
 
-class EventsOut(msgspec.Struct, frozen=True):
-    """The newest events, oldest first. `more` says whether there are earlier ones."""
-
-    events: list[EventOut]
-    more: bool
-
-
-async def events(call: ApiCall, which: EventsIn) -> EventsOut:
-    """Returns what happened to messages, brokers and the clock, and faults, since the last full reset."""
-    found, more = await call.broker.events.newest(which.max)
-    return EventsOut([event_out(one) for one in found], more)
-
-
 def event_out(event: Event) -> EventOut:
     """The event as JSON."""
     return EventOut(
@@ -90,6 +64,3 @@ def event_out(event: Event) -> EventOut:
         priority=event.priority,
         lite_topic=event.lite_topic,
     )
-
-
-EVENTS = Route("GET", "/v1/events", events, "List recent events")

@@ -17,7 +17,7 @@ from mocketmq.broker.verification.message_matcher import MessageMatcher, make_ma
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError, GroupNotFoundError, InvalidArgumentError, TopicNotFoundError
-from mocketmq.http_api.events import EVENTS
+from mocketmq.http_api.events import EventOut, event_out
 from mocketmq.http_api.fields import (
     ANY_FIELDS,
     LARGEST,
@@ -174,6 +174,25 @@ class LeaksOut(msgspec.Struct, frozen=True):
     leaks: list[LeakOut]
 
 
+class EventsIn(Input, frozen=True):
+    """The number of events to return."""
+
+    max: Annotated[
+        int, Meta(ge=1, le=1_000, description="Largest number of events; the newest are returned")
+    ] = 200
+
+
+class EventsOut(msgspec.Struct, frozen=True):
+    """The newest events, oldest first. `more` says whether there are earlier ones."""
+
+    events: list[EventOut]
+    more: bool
+
+
+VERIFICATION = RouteGroup("seen", "Sent messages and their outcomes: find them, wait for them, expect them")
+
+
+@Route(VERIFICATION, "POST /v1/topics/{topic}/sent", "Find messages sent to a topic", is_body_optional=True)
 async def sent(call: ApiCall, path: TopicPath, which: MatcherIn) -> SeenList:
     """Returns the messages that producers sent since the last reset, without retries and dead letters."""
     count, found = await call.broker.expectations.sent(
@@ -182,6 +201,13 @@ async def sent(call: ApiCall, path: TopicPath, which: MatcherIn) -> SeenList:
     return SeenList(count, [seen_out(call.broker, one) for one in found])
 
 
+@Route(
+    VERIFICATION,
+    "POST /v1/topics/{topic}/wait",
+    "Wait until messages are sent, delivered, acknowledged or dead",
+    is_waiting=True,
+    errors=[TopicNotFoundError, ClockError],
+)
 async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
     """Answers when the counts since the last reset are reached, or when the time is up.
 
@@ -229,6 +255,7 @@ def _advance(what: WaitIn, max_wait_us: int) -> Advance | None:
     return Advance(parse_duration_us(what.advance, "advance"), pause_s)
 
 
+@Route(VERIFICATION, "GET /v1/unexpected", "List sent messages that nobody expected")
 async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     """Returns messages sent since the last reset that no request with `expected` has found."""
     found = await call.broker.expectations.unexpected(given(which.topic), which.max)
@@ -236,11 +263,25 @@ async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     return SeenList(found.total, messages, found.explanation)
 
 
+@Route(
+    VERIFICATION,
+    "GET /v1/leaks",
+    "List messages that consumers have not acknowledged",
+    is_waiting=True,
+    errors=[GroupNotFoundError],
+)
 async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
     """Returns messages that are in flight or unacknowledged in a group that consumes their topic."""
     longest_s = wait_s(which.wait, which.timeout_ms, call.api.settings.max_wait_us)
     count, found = await call.broker.leaks.find_leaks(given(which.group), which.max, longest_s)
     return LeaksOut(count, [_leak(call.broker, one) for one in found])
+
+
+@Route(VERIFICATION, "GET /v1/events", "List recent events")
+async def events(call: ApiCall, which: EventsIn) -> EventsOut:
+    """Returns what happened to messages, brokers and the clock, and faults, since the last full reset."""
+    found, more = await call.broker.events.newest(which.max)
+    return EventsOut([event_out(one) for one in found], more)
 
 
 def _matcher(which: MatcherIn) -> MessageMatcher:
@@ -275,32 +316,3 @@ def _leak(broker: Broker, leak: Leak) -> LeakOut:
         seen_out(broker, leak.seen),
         f"{expectations.name(leak.seen)}: {expectations.status_in_words(leak.group, status)}",
     )
-
-
-VERIFICATION = RouteGroup(
-    "seen",
-    "Sent messages and their outcomes: find them, wait for them, expect them",
-    [
-        Route(
-            "POST", "/v1/topics/{topic}/sent", sent, "Find messages sent to a topic", is_body_optional=True
-        ),
-        Route(
-            "POST",
-            "/v1/topics/{topic}/wait",
-            wait,
-            "Wait until messages are sent, delivered, acknowledged or dead",
-            is_waiting=True,
-            errors=[TopicNotFoundError, ClockError],
-        ),
-        Route("GET", "/v1/unexpected", unexpected, "List sent messages that nobody expected"),
-        Route(
-            "GET",
-            "/v1/leaks",
-            leaks,
-            "List messages that consumers have not acknowledged",
-            is_waiting=True,
-            errors=[GroupNotFoundError],
-        ),
-        EVENTS,
-    ],
-)

@@ -52,32 +52,40 @@ def rule_of(table: Mapping[str, object]) -> FaultRule:
         raise invalid_argument(error, FaultRule, table) from None
 
 
+FAULTS = RouteGroup("faults", "Injected faults")
+
+
+@Route(FAULTS, "POST /v1/faults", "Add a fault rule", status=201, errors=[InvalidArgumentError])
 async def add_fault(call: ApiCall, _: NoInput, rule: FaultIn) -> FaultOut:
     """The rule takes effect at once, and ends by `DELETE` or a reset of everything."""
     return _out(call, await call.broker.faults.add_rule(rule), {})
 
 
+@Route(FAULTS, "GET /v1/faults", "List the fault rules")
 async def faults(call: ApiCall, _: NoInput) -> FaultList:
     """Returns all rules, including spent and expired ones."""
     held = await call.broker.held.counts()
     return FaultList([_out(call, fault, held) for fault in call.broker.faults])
 
 
+@Route(FAULTS, "DELETE /v1/faults", "Remove all fault rules")
+async def clear_faults(call: ApiCall, _: NoInput) -> FaultList:
+    """Returns the removed rules."""
+    held = await call.broker.held.counts()
+    return FaultList([_out(call, fault, held) for fault in await call.broker.faults.clear()])
+
+
+@Route(FAULTS, "GET /v1/faults/{fault}", "Show a fault rule", errors=[FaultNotFoundError])
 async def fault(call: ApiCall, path: FaultPath) -> FaultOut:
     """Returns the rule with its counts."""
     return _out(call, call.broker.faults.get(path.fault), await call.broker.held.counts())
 
 
+@Route(FAULTS, "DELETE /v1/faults/{fault}", "Remove a fault rule", errors=[FaultNotFoundError])
 async def delete_fault(call: ApiCall, path: FaultPath) -> FaultOut:
     """Releases what the rule holds: sends late responses, closes connections, delivers held messages."""
     held = await call.broker.held.counts()
     return _out(call, (await call.broker.faults.remove_rules(path.fault))[0], held)
-
-
-async def clear_faults(call: ApiCall, _: NoInput) -> FaultList:
-    """Returns the removed rules."""
-    held = await call.broker.held.counts()
-    return FaultList([_out(call, fault, held) for fault in await call.broker.faults.clear()])
 
 
 def _out(call: ApiCall, fault: FaultInjector, held: Mapping[str, int]) -> FaultOut:
@@ -91,18 +99,3 @@ def _out(call: ApiCall, fault: FaultInjector, held: Mapping[str, int]) -> FaultO
         fired=fault.fired,
         held=held.get(fault.name, 0),
     )
-
-
-FAULTS = RouteGroup(
-    "faults",
-    "Injected faults",
-    [
-        Route("POST", "/v1/faults", add_fault, "Add a fault rule", status=201, errors=[InvalidArgumentError]),
-        Route("GET", "/v1/faults", faults, "List the fault rules"),
-        Route("DELETE", "/v1/faults", clear_faults, "Remove all fault rules"),
-        Route("GET", "/v1/faults/{fault}", fault, "Show a fault rule", errors=[FaultNotFoundError]),
-        Route(
-            "DELETE", "/v1/faults/{fault}", delete_fault, "Remove a fault rule", errors=[FaultNotFoundError]
-        ),
-    ],
-)

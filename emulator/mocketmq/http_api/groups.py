@@ -151,6 +151,10 @@ class ResetGroupIn(Input, frozen=True):
     offset: Offset | UnsetType = UNSET
 
 
+GROUPS = RouteGroup("groups", "Consumer groups, their committed offsets and lag")
+
+
+@Route(GROUPS, "GET /v1/groups", "List the consumer groups")
 async def groups(call: ApiCall, which: GroupsIn) -> GroupsOut:
     """Returns all consumer groups, or a page of those that match, with their positions in each queue."""
     retries = await call.broker.group_progress.waiting_retries()
@@ -160,11 +164,13 @@ async def groups(call: ApiCall, which: GroupsIn) -> GroupsOut:
     return GroupsOut([_group_out(call.broker, group, retries) for group in page], count, next_after)
 
 
+@Route(GROUPS, "GET /v1/groups/{group}", "Show a consumer group", errors=[GroupNotFoundError])
 async def group(call: ApiCall, path: GroupPath) -> GroupOut:
     """Returns a consumer group, with its position in each queue."""
     return await _one_group(call.broker, call.broker.consuming_groups.get(path.group))
 
 
+@Route(GROUPS, "PUT /v1/groups/{group}", "Create or change a consumer group", is_body_optional=True)
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Answers once the group is durable."""
     known = call.broker.registry.groups.find_group(path.group)
@@ -186,12 +192,12 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
     return answer if known else Created(answer)
 
 
-async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
-    """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
-    await call.broker.consuming_groups.delete(path.group, clean_offsets=True)
-    return DeletedGroupOut(path.group)
-
-
+@Route(
+    GROUPS,
+    "POST /v1/groups/{group}/reset",
+    "Reset a consumer group's offsets",
+    errors=[NoPermissionError, TopicNotFoundError, QueueNotFoundError, OutsideQueueError, GroupNotFoundError],
+)
 async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> GroupOut:
     """Messages in flight become visible again, and their receipts invalid.
 
@@ -215,6 +221,18 @@ async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> Gr
     queue_id = None if where.queue_id is UNSET else where.queue_id
     await offsets.reset(path.group, where.topic, find, timestamp_ms=timestamp_ms, queue_id=queue_id)
     return await _one_group(call.broker, group)
+
+
+@Route(
+    GROUPS,
+    "DELETE /v1/groups/{group}",
+    "Delete a consumer group",
+    errors=[NoPermissionError, GroupNotFoundError],
+)
+async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
+    """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
+    await call.broker.consuming_groups.delete(path.group, clean_offsets=True)
+    return DeletedGroupOut(path.group)
 
 
 async def _one_group(broker: Broker, group: ConsumingGroup) -> GroupOut:
@@ -251,36 +269,3 @@ def _group_out(broker: Broker, found: ConsumingGroup, retries: Mapping[tuple[str
         sorted(set(live.members.values())) if live else [],
         queues,
     )
-
-
-GROUPS = RouteGroup(
-    "groups",
-    "Consumer groups, their committed offsets and lag",
-    [
-        Route("GET", "/v1/groups", groups, "List the consumer groups"),
-        Route("GET", "/v1/groups/{group}", group, "Show a consumer group", errors=[GroupNotFoundError]),
-        Route(
-            "PUT", "/v1/groups/{group}", put_group, "Create or change a consumer group", is_body_optional=True
-        ),
-        Route(
-            "POST",
-            "/v1/groups/{group}/reset",
-            reset_group,
-            "Reset a consumer group's offsets",
-            errors=[
-                NoPermissionError,
-                TopicNotFoundError,
-                QueueNotFoundError,
-                OutsideQueueError,
-                GroupNotFoundError,
-            ],
-        ),
-        Route(
-            "DELETE",
-            "/v1/groups/{group}",
-            delete_group,
-            "Delete a consumer group",
-            errors=[NoPermissionError, GroupNotFoundError],
-        ),
-    ],
-)

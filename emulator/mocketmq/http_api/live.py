@@ -166,6 +166,16 @@ class StreamIn(Input, frozen=True):
     ) = UNSET
 
 
+LIVE = RouteGroup("live", "The broker's live state and its newest records")
+
+
+@Route(
+    LIVE,
+    "GET /v1/stream",
+    "Watch the clock, the levels and new records",
+    media_type=EVENT_STREAM,
+    events={"state": StateOut, "arrivals": ArrivalsOut},
+)
 async def stream(call: ApiCall, where: StreamIn) -> web.StreamResponse:
     """Sends server-sent events: `state`, which replaces the previous one, and `arrivals` after stores.
 
@@ -190,6 +200,7 @@ def _after(call: ApiCall, where: StreamIn) -> int | None:
     return int(last) if last.isdecimal() and len(last) < 19 else given(where.after)
 
 
+@Route(LIVE, "GET /v1/records", "Search stored records, newest first")
 async def records(call: ApiCall, which: RecordsIn) -> RecordsOut:
     """Searches up to 20,000 log offsets per request. Bodies that a client compressed are not searched."""
     wanted = RecordSearch(given(which.topic), given(which.tag), given(which.key), given(which.text))
@@ -264,20 +275,3 @@ def _lane(lane: LiveLevel) -> LaneOut:
 
 def _spread(spread: Spread, *, level: int | None = None, age_s: int | None = None) -> SpreadOut:
     return SpreadOut(*spread, level, age_s)
-
-
-LIVE = RouteGroup(
-    "live",
-    "The broker's live state and its newest records",
-    [
-        Route(
-            "GET",
-            "/v1/stream",
-            stream,
-            "Watch the clock, the levels and new records",
-            media_type=EVENT_STREAM,
-            events={"state": StateOut, "arrivals": ArrivalsOut},
-        ),
-        Route("GET", "/v1/records", records, "Search stored records, newest first"),
-    ],
-)

@@ -97,52 +97,6 @@ class MessageStatesOut(msgspec.Struct, frozen=True):
     next_before: str | None
 
 
-async def message_states(call: ApiCall, which: MessageStatesIn) -> MessageStatesOut:
-    """One row for each message, whatever number of records it has.
-
-    A search that takes longer than about a second ends early, with `next_before` for the next request. Bodies
-    that a client compressed are not searched.
-    """
-    wanted = RecordSearch(given(which.topic), given(which.tag), given(which.key), given(which.text))
-    before = given(which.before)
-    page = await call.broker.message_list.page(
-        wanted,
-        given(which.state),
-        after=which.after,
-        before=None if before is None else Cursor(*(min(int(one), LARGEST) for one in before.split("-"))),
-        limit=which.max,
-    )
-    next_before = page.next_before
-    return MessageStatesOut(
-        [_state_out(one) for one in page.messages],
-        None if next_before is None else f"{next_before.log_offset}-{next_before.number}",
-    )
-
-
-def _state_out(one: MessageSummary) -> MessageStateOut:
-    newest = one.newest
-    return MessageStateOut(
-        newest.message_id,
-        one.topic,
-        newest.lite_topic,
-        one.state.state,
-        one.state.consumption,
-        newest.group,
-        [
-            AtGroup(group, status.state.value, status.times, to_ms(status.until_us))
-            for group, status in one.state.groups[:_MAX_GROUPS]
-        ],
-        newest.tag,
-        newest.keys,
-        newest.store_us // US_PER_MS,
-        to_ms(newest.due_us),
-        newest.level,
-        newest.lateness_us,
-        newest.size,
-        newest.preview,
-    )
-
-
 class MessageRange(TopicPath, frozen=True):
     """A range of messages."""
 
@@ -214,33 +168,35 @@ class Messages(msgspec.Struct, frozen=True):
     messages: list[MessageOut]
 
 
+LOOKUP = RouteGroup("lookup", "Look at messages without consuming them")
+
+
+@Route(
+    LOOKUP,
+    "GET /v1/topics/{topic}/queues/{queue_id}/messages",
+    "Browse a queue",
+    errors=[TopicNotFoundError, QueueNotFoundError],
+)
 async def browse(call: ApiCall, where: Browse) -> Browsed:
     """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
     return await _browsed(call, where, partial(call.broker.pull.browse, where.topic, where.queue_id))
 
 
+@Route(
+    LOOKUP,
+    "GET /v1/topics/{topic}/lite-topics/{lite_topic}/messages",
+    "Browse a lite topic",
+    errors=[TopicNotFoundError],
+)
 async def browse_lite_topic(call: ApiCall, where: BrowseLiteTopic) -> Browsed:
     """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
     read = partial(call.broker.pull.browse_lite_topic, where.topic, where.lite_topic)
     return await _browsed(call, where, read)
 
 
-async def _browsed(
-    call: ApiCall, where: MessageRange, read: Callable[[int, int, Filter, int], Awaitable[Pulled]]
-) -> Browsed:
-    await prepare(where.filter_type)
-    tag_filter = parse_filter(where.filter, where.filter_type)
-    load = load_of(call.request)
-    async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
-        status, next_offset, min_offset, max_offset, messages = await read(
-            where.offset, where.max, tag_filter, max_bytes
-        )
-        load.settle(sum(len(one.body) for one in messages))
-    return Browsed(
-        status, next_offset, min_offset, max_offset, [message_out(call.broker, one) for one in messages]
-    )
-
-
+@Route(
+    LOOKUP, "GET /v1/messages/{message_id}", "Show the history of a message", errors=[MessageNotFoundError]
+)
 async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
     load = load_of(call.request)
@@ -262,6 +218,23 @@ async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
     )
 
 
+async def _browsed(
+    call: ApiCall, where: MessageRange, read: Callable[[int, int, Filter, int], Awaitable[Pulled]]
+) -> Browsed:
+    await prepare(where.filter_type)
+    tag_filter = parse_filter(where.filter, where.filter_type)
+    load = load_of(call.request)
+    async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
+        status, next_offset, min_offset, max_offset, messages = await read(
+            where.offset, where.max, tag_filter, max_bytes
+        )
+        load.settle(sum(len(one.body) for one in messages))
+    return Browsed(
+        status, next_offset, min_offset, max_offset, [message_out(call.broker, one) for one in messages]
+    )
+
+
+@Route(LOOKUP, "GET /v1/messages", "Find messages by key")
 async def by_key(call: ApiCall, what: ByKey) -> Messages:
     """Finds messages by one of their `keys`, in one topic or all.
 
@@ -274,32 +247,48 @@ async def by_key(call: ApiCall, what: ByKey) -> Messages:
     return Messages([message_out(call.broker, record) for record in found])
 
 
-LOOKUP = RouteGroup(
-    "lookup",
-    "Look at messages without consuming them",
-    [
-        Route(
-            "GET",
-            "/v1/topics/{topic}/queues/{queue_id}/messages",
-            browse,
-            "Browse a queue",
-            errors=[TopicNotFoundError, QueueNotFoundError],
-        ),
-        Route(
-            "GET",
-            "/v1/topics/{topic}/lite-topics/{lite_topic}/messages",
-            browse_lite_topic,
-            "Browse a lite topic",
-            errors=[TopicNotFoundError],
-        ),
-        Route(
-            "GET",
-            "/v1/messages/{message_id}",
-            life,
-            "Show the history of a message",
-            errors=[MessageNotFoundError],
-        ),
-        Route("GET", "/v1/messages", by_key, "Find messages by key"),
-        Route("GET", "/v1/message-states", message_states, "List messages with their states, newest first"),
-    ],
-)
+@Route(LOOKUP, "GET /v1/message-states", "List messages with their states, newest first")
+async def message_states(call: ApiCall, which: MessageStatesIn) -> MessageStatesOut:
+    """One row for each message, whatever number of records it has.
+
+    A search that takes longer than about a second ends early, with `next_before` for the next request. Bodies
+    that a client compressed are not searched.
+    """
+    wanted = RecordSearch(given(which.topic), given(which.tag), given(which.key), given(which.text))
+    before = given(which.before)
+    page = await call.broker.message_list.page(
+        wanted,
+        given(which.state),
+        after=which.after,
+        before=None if before is None else Cursor(*(min(int(one), LARGEST) for one in before.split("-"))),
+        limit=which.max,
+    )
+    next_before = page.next_before
+    return MessageStatesOut(
+        [_state_out(one) for one in page.messages],
+        None if next_before is None else f"{next_before.log_offset}-{next_before.number}",
+    )
+
+
+def _state_out(one: MessageSummary) -> MessageStateOut:
+    newest = one.newest
+    return MessageStateOut(
+        newest.message_id,
+        one.topic,
+        newest.lite_topic,
+        one.state.state,
+        one.state.consumption,
+        newest.group,
+        [
+            AtGroup(group, status.state.value, status.times, to_ms(status.until_us))
+            for group, status in one.state.groups[:_MAX_GROUPS]
+        ],
+        newest.tag,
+        newest.keys,
+        newest.store_us // US_PER_MS,
+        to_ms(newest.due_us),
+        newest.level,
+        newest.lateness_us,
+        newest.size,
+        newest.preview,
+    )

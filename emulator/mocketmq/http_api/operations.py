@@ -82,6 +82,10 @@ class Readiness(msgspec.Struct, frozen=True):
     status: Literal["ready"] = "ready"
 
 
+OPERATIONS = RouteGroup("operations", "Health, information, reset, metrics")
+
+
+@Route(OPERATIONS, "GET /v1/info", "Show version, settings, limits and ports")
 async def info(call: ApiCall, _: NoInput) -> Info:
     """Returns the version, settings, limits, uptime and open ports.
 
@@ -106,6 +110,13 @@ async def info(call: ApiCall, _: NoInput) -> Info:
     )
 
 
+@Route(
+    OPERATIONS,
+    "POST /v1/reset",
+    "Empty all topics, or one",
+    is_body_optional=True,
+    errors=[TopicNotFoundError, ClockError],
+)
 async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
     """Removes messages, even pending ones. Connections, topics, groups and settings stay; offsets continue.
 
@@ -128,11 +139,13 @@ async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
     return ResetOut(given(what.topic) or "all", broker.clock.now_us() // US_PER_MS)
 
 
+@Route(OPERATIONS, "GET /healthz", "Check that the process answers", is_open=True)
 async def health(_: ApiCall, __: NoInput) -> Health:
     """Needs no credentials."""
     return Health()
 
 
+@Route(OPERATIONS, "GET /readyz", "Check that the broker is ready", is_open=True)
 async def readiness(call: ApiCall, _: NoInput) -> Readiness:
     """Needs no credentials. Status 503 while the broker starts or stops, 500 after damage to its store."""
     if not call.api.is_ready:
@@ -141,6 +154,7 @@ async def readiness(call: ApiCall, _: NoInput) -> Readiness:
     return Readiness()
 
 
+@Route(OPERATIONS, "GET /metrics", "Read the metrics", media_type=TEXT)
 async def metrics(call: ApiCall, _: NoInput) -> web.StreamResponse:
     """Returns the metrics in Prometheus' text format."""
     # The import takes half as long as importing the whole API, and many brokers are never scraped.
@@ -149,6 +163,7 @@ async def metrics(call: ApiCall, _: NoInput) -> web.StreamResponse:
     return await load_of(call.request).send_in_pieces(await render(call.api), _PROMETHEUS)
 
 
+@Route(OPERATIONS, "GET /openapi.json", "Read this document", media_type=JSON)
 async def openapi(call: ApiCall, _: NoInput) -> web.Response:
     """Returns the OpenAPI 3.1 document of this API."""
     from mocketmq.http_api.openapi import document  # noqa: PLC0415
@@ -158,6 +173,7 @@ async def openapi(call: ApiCall, _: NoInput) -> web.Response:
     )
 
 
+@Route(OPERATIONS, "GET /docs", "Read this document as a page", media_type=HTML)
 async def docs(_: ApiCall, __: NoInput) -> web.Response:
     """Returns an HTML page of this API that needs no network."""
     from importlib.resources import files  # noqa: PLC0415
@@ -177,24 +193,3 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 """Headers of a page with an inline script."""
-
-OPERATIONS = RouteGroup(
-    "operations",
-    "Health, information, reset, metrics",
-    [
-        Route("GET", "/v1/info", info, "Show version, settings, limits and ports"),
-        Route(
-            "POST",
-            "/v1/reset",
-            reset,
-            "Empty all topics, or one",
-            is_body_optional=True,
-            errors=[TopicNotFoundError, ClockError],
-        ),
-        Route("GET", "/healthz", health, "Check that the process answers", is_open=True),
-        Route("GET", "/readyz", readiness, "Check that the broker is ready", is_open=True),
-        Route("GET", "/metrics", metrics, "Read the metrics", media_type=TEXT),
-        Route("GET", "/openapi.json", openapi, "Read this document", media_type=JSON),
-        Route("GET", "/docs", docs, "Read this document as a page", media_type=HTML),
-    ],
-)

@@ -52,6 +52,17 @@ class OpenedPack(msgspec.Struct, frozen=True):
     pack: PackOut | None
 
 
+PACKS = RouteGroup("packs", "Hand on the state of a failed test")
+
+
+@Route(
+    PACKS,
+    "POST /v1/pack",
+    "Pack the state and what led to it into a file",
+    media_type=PACK,
+    is_body_optional=True,
+    errors=[SnapshotQuotaError],
+)
 async def pack(call: ApiCall, _: NoInput, given: PackIn) -> web.StreamResponse:
     """Returns a ZIP archive: a snapshot of everything, the newest events and deliveries, the settings.
 
@@ -67,6 +78,7 @@ async def pack(call: ApiCall, _: NoInput, given: PackIn) -> web.StreamResponse:
         return await load_of(call.request).send_in_pieces(file, PACK)
 
 
+@Route(PACKS, "GET /v1/pack", "Show the pack that was opened")
 async def opened_pack(call: ApiCall, _: NoInput) -> OpenedPack:
     """Returns the pack that `mocketmq open` has opened."""
     opened = call.broker.opened_pack
@@ -94,21 +106,3 @@ def events_of(opened: Pack) -> list[EventOut]:
         return msgspec.convert([_FIELDS | event for event in opened.events], list[EventOut])
     except msgspec.ValidationError as error:
         raise PackError(f"{opened.name} has events that this version cannot read: {error}") from None
-
-
-PACKS = RouteGroup(
-    "packs",
-    "Hand on the state of a failed test",
-    [
-        Route(
-            "POST",
-            "/v1/pack",
-            pack,
-            "Pack the state and what led to it into a file",
-            media_type=PACK,
-            is_body_optional=True,
-            errors=[SnapshotQuotaError],
-        ),
-        Route("GET", "/v1/pack", opened_pack, "Show the pack that was opened"),
-    ],
-)

@@ -52,6 +52,10 @@ class ReportStateOut(msgspec.Struct, frozen=True):
     at_ms: int | None
 
 
+REPORTS = RouteGroup("reports", "Lateness reports")
+
+
+@Route(REPORTS, "GET /v1/reports", "Show the progress of a lateness report")
 async def report_state(call: ApiCall, _: NoInput) -> ReportStateOut:
     """Returns the current step of the report being made, which takes seconds."""
     step, newest = call.api.reports.step, call.api.reports.newest
@@ -68,6 +72,7 @@ def _page(made: MadeReport) -> str:
     return f"/v1/reports/{made.name}"
 
 
+@Route(REPORTS, "POST /v1/reports", "Make a lateness report", errors=[ReportError])
 async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
     """Answers when the report is made, which takes seconds; concurrent requests get the same report.
 
@@ -79,26 +84,15 @@ async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
     return ReportOut(_page(made), made.at_us // US_PER_MS)
 
 
+@Route(
+    REPORTS,
+    "GET /v1/reports/{report}",
+    "Read a lateness report",
+    media_type=HTML,
+    is_open=True,
+    errors=[ReportNotFoundError],
+)
 async def report(call: ApiCall, path: ReportPath) -> web.Response:
     """Returns an HTML page that needs no network. Its sandbox keeps it from using this API."""
     html = call.api.reports.page(path.report)
     return web.Response(body=html, content_type=HTML, charset="utf-8", headers=_HEADERS)
-
-
-REPORTS = RouteGroup(
-    "reports",
-    "Lateness reports",
-    [
-        Route("GET", "/v1/reports", report_state, "Show the progress of a lateness report"),
-        Route("POST", "/v1/reports", make_report, "Make a lateness report", errors=[ReportError]),
-        Route(
-            "GET",
-            "/v1/reports/{report}",
-            report,
-            "Read a lateness report",
-            media_type=HTML,
-            is_open=True,
-            errors=[ReportNotFoundError],
-        ),
-    ],
-)

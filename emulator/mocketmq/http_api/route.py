@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -43,19 +43,28 @@ _HEADERS = {"Content-Type": JSON, "X-Content-Type-Options": "nosniff"}
 
 Handler = Callable[..., Awaitable[object]]
 """``handler(call, parameters)``, or ``handler(call, parameters, body)`` for a route that takes a body."""
+_H = TypeVar("_H", bound=Handler)
+
+
+@dataclass
+class RouteGroup:
+    """Related routes, under one heading of the OpenAPI document, in the order of their declarations."""
+
+    name: str
+    summary: str
+    routes: list["Route"] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Route:
-    """A method on a path.
+    """A method on a path, which decorates its handler.
 
     ``errors`` are specific to this route; other errors are common to all requests. ``links`` has OpenAPI link
     objects by handler name.
     """
 
-    method: str
-    path: str
-    handler: Handler
+    group: RouteGroup = field(repr=False)
+    request: str  # method and path, such as ``GET /v1/topics``
     summary: str
     _: KW_ONLY
     media_type: str | None = None  # if the handler makes the response itself
@@ -68,17 +77,26 @@ class Route:
     links: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     events: Mapping[str, type] = field(default_factory=dict)  # of a stream: the type of each kind of event
 
+    method: str = field(init=False)
+    path: str = field(init=False)
+    handler: Handler = field(init=False)
     parameters: type[Input] = field(init=False)  # of path and query
     body: type[Input] | None = field(init=False)
     answer: type | str = field(init=False)  # the type of a JSON response, or the media type of another one
     may_create: bool = field(init=False)  # status 201 if the request creates something
 
     def __post_init__(self) -> None:
-        """Read the handler's annotations."""
-        _, *inputs, answer = self.handler.__annotations__.values()
+        self.method, self.path = self.request.split()
+
+    def __call__(self, handler: _H) -> _H:
+        """Declare the route, with the input and output that the handler's annotations name."""
+        _, *inputs, answer = handler.__annotations__.values()
+        self.handler = handler
         self.parameters, self.body = (*inputs, None)[:2]
         kinds = get_args(answer) or (answer,)  # such as ``TopicOut | Created``
         self.answer, self.may_create = self.media_type or kinds[0], Created in kinds
+        self.group.routes.append(self)
+        return handler
 
     def within(self, settings: Settings) -> "Route":
         """Return the route with its waits limited by the settings."""
@@ -88,14 +106,6 @@ class Route:
         bounded.parameters = bound_waits(self.parameters, settings.max_wait_us)
         bounded.body = self.body and bound_waits(self.body, settings.max_wait_us)
         return bounded
-
-
-class RouteGroup(NamedTuple):
-    """Related routes, under one heading of the OpenAPI document."""
-
-    name: str
-    summary: str
-    routes: Sequence[Route]
 
 
 class Created(NamedTuple):

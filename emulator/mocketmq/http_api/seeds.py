@@ -201,6 +201,16 @@ class Seeded(msgspec.Struct, frozen=True):
     dead_letters: int
 
 
+SEEDS = RouteGroup("seeds", "Begin a test with messages that have a past")
+
+
+@Route(
+    SEEDS,
+    "POST /v1/seeds",
+    "Store messages with a past",
+    status=201,
+    errors=(SeedError, NoPermissionError, TopicNotFoundError, GroupNotFoundError),
+)
 async def seed(call: ApiCall, _: NoInput, given: SeedIn) -> Seeded:
     """Answers once all messages are durable."""
     if given.file is UNSET:
@@ -244,19 +254,3 @@ async def _plant(sender: ApiSender, tables: SeedTables) -> Planted:
 
 def _seeded(planted: Planted) -> Seeded:
     return Seeded(list(planted.message_ids), planted.pending, planted.retries, planted.dead_letters)
-
-
-SEEDS = RouteGroup(
-    "seeds",
-    "Begin a test with messages that have a past",
-    [
-        Route(
-            "POST",
-            "/v1/seeds",
-            seed,
-            "Store messages with a past",
-            status=201,
-            errors=(SeedError, NoPermissionError, TopicNotFoundError, GroupNotFoundError),
-        ),
-    ],
-)

@@ -208,6 +208,23 @@ class SentBatch(msgspec.Struct, frozen=True):
     sent: list[Sent]
 
 
+def links_by_id(*handlers: str) -> dict[str, Mapping[str, object]]:
+    """OpenAPI links from a stored message to handlers that take its id."""
+    return {name: {"parameters": {"message_id": "$response.body#/message_id"}} for name in handlers}
+
+
+SENDING = RouteGroup("sending", "Send messages")
+
+
+@Route(
+    SENDING,
+    "POST /v1/topics/{topic}/messages",
+    "Send a message, delayed or not",
+    status=201,
+    links=links_by_id("life", "cancel", "deliver"),
+    errors=REFUSALS,
+    operation="send",
+)
 async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     """Answers once the message is durable."""
     sending = message_of(call.sender, path.topic, message)
@@ -219,6 +236,14 @@ async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
         raise
 
 
+@Route(
+    SENDING,
+    "POST /v1/topics/{topic}/messages/batch",
+    "Send up to 1,000 messages in one transaction",
+    status=201,
+    errors=REFUSALS,
+    operation="send",
+)
 async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers once all messages are durable."""
     sender = call.sender
@@ -227,11 +252,6 @@ async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatc
         await call.broker.mover.advance(parse_duration_us(batch.advance, "advance"))
     sent = await call.broker.sender.send_batch(messages)
     return SentBatch([_sent(one) for one in sent])
-
-
-def links_by_id(*handlers: str) -> dict[str, Mapping[str, object]]:
-    """OpenAPI links from a stored message to handlers that take its id."""
-    return {name: {"parameters": {"message_id": "$response.body#/message_id"}} for name in handlers}
 
 
 def message_of(sender: ApiSender, topic: str, given_in: MessageIn) -> Message:
@@ -368,30 +388,3 @@ def _sent(sent: SendResult) -> Sent:
         sent.level,
         to_ms(stored.due_us),
     )
-
-
-SENDING = RouteGroup(
-    "sending",
-    "Send messages",
-    [
-        Route(
-            "POST",
-            "/v1/topics/{topic}/messages",
-            send,
-            "Send a message, delayed or not",
-            status=201,
-            links=links_by_id("life", "cancel", "deliver"),
-            errors=REFUSALS,
-            operation="send",
-        ),
-        Route(
-            "POST",
-            "/v1/topics/{topic}/messages/batch",
-            send_batch,
-            "Send up to 1,000 messages in one transaction",
-            status=201,
-            errors=REFUSALS,
-            operation="send",
-        ),
-    ],
-)

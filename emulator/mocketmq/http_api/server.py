@@ -6,6 +6,7 @@ It uses aiohttp's low-level server, because aiohttp's Application would take a t
 import asyncio
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -264,5 +265,5 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         OPERATIONS,
     )
     return tuple(
-        group._replace(routes=[route.within(settings) for route in group.routes]) for group in groups
+        replace(group, routes=[route.within(settings) for route in group.routes]) for group in groups
     )

@@ -98,22 +98,42 @@ class DifferenceList(msgspec.Struct, frozen=True):
     differences: Annotated[list[DifferenceOut], Meta(max_length=1000)]
 
 
-async def save_snapshot(call: ApiCall, _: NoInput, wanted: SnapshotIn) -> SnapshotOut:
-    """Answers once the snapshot is durable. Clients notice nothing of it."""
-    return _out(await call.broker.snapshots.save(wanted.name, replace=wanted.replace))
+_UNREADABLE = (SnapshotNotFoundError, SnapshotDamagedError)
+SNAPSHOTS = RouteGroup("snapshots", "Keep the whole state, and go back to it")
 
 
+@Route(SNAPSHOTS, "GET /v1/snapshots", "List the snapshots")
 async def snapshots(call: ApiCall, _: NoInput) -> SnapshotList:
     """Returns all snapshots, and the files among them that cannot be read."""
     found, damaged = await call.broker.snapshots.listed()
     return SnapshotList([*map(_out, found)], [DamagedSnapshot(*one) for one in damaged.items()])
 
 
+@Route(
+    SNAPSHOTS,
+    "POST /v1/snapshots",
+    "Save a snapshot",
+    status=201,
+    errors=[SnapshotExistsError, SnapshotQuotaError],
+)
+async def save_snapshot(call: ApiCall, _: NoInput, wanted: SnapshotIn) -> SnapshotOut:
+    """Answers once the snapshot is durable. Clients notice nothing of it."""
+    return _out(await call.broker.snapshots.save(wanted.name, replace=wanted.replace))
+
+
+@Route(SNAPSHOTS, "GET /v1/snapshots/{snapshot}", "Show a snapshot", errors=_UNREADABLE)
 async def snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
     """Returns the times, counts and size of a snapshot."""
     return _out(await call.broker.snapshots.find_snapshot(path.snapshot))
 
 
+@Route(
+    SNAPSHOTS,
+    "POST /v1/snapshots/{snapshot}/restore",
+    "Go back to a snapshot",
+    is_body_optional=True,
+    errors=_UNREADABLE,
+)
 async def restore_snapshot(call: ApiCall, path: SnapshotPath, _: NoInput) -> RestoredOut:
     """Replaces messages, offsets, transactions, faults, topics, groups and the clock. Connections stay.
 
@@ -124,15 +144,22 @@ async def restore_snapshot(call: ApiCall, path: SnapshotPath, _: NoInput) -> Res
     return RestoredOut(_out(restored.kept), restored.now_us // US_PER_MS)
 
 
-async def delete_snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
-    """Returns what was deleted. Of a damaged file, that is its name and size; all else is 0 or empty."""
-    return _out(await call.broker.snapshots.remove(path.snapshot))
-
-
+@Route(
+    SNAPSHOTS,
+    "GET /v1/snapshots/{snapshot}/differences",
+    "Say what happened since a snapshot",
+    errors=(*_UNREADABLE, SnapshotQuotaError),
+)
 async def snapshot_differences(call: ApiCall, wanted: DifferencesOf) -> DifferenceList:
     """Returns what happened after the snapshot, up to another one or now."""
     found = await call.broker.snapshots.differences(wanted.snapshot, given(wanted.to))
     return DifferenceList([DifferenceOut(*one) for one in found])
+
+
+@Route(SNAPSHOTS, "DELETE /v1/snapshots/{snapshot}", "Delete a snapshot", errors=[SnapshotNotFoundError])
+async def delete_snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
+    """Returns what was deleted. Of a damaged file, that is its name and size; all else is 0 or empty."""
+    return _out(await call.broker.snapshots.remove(path.snapshot))
 
 
 def _out(kept: Kept) -> SnapshotOut:
@@ -141,45 +168,3 @@ def _out(kept: Kept) -> SnapshotOut:
     return SnapshotOut(
         kept.name, one.version, *times, one.topics, one.groups, one.messages, one.pending, one.bytes
     )
-
-
-_UNREADABLE = (SnapshotNotFoundError, SnapshotDamagedError)
-
-SNAPSHOTS = RouteGroup(
-    "snapshots",
-    "Keep the whole state, and go back to it",
-    [
-        Route("GET", "/v1/snapshots", snapshots, "List the snapshots"),
-        Route(
-            "POST",
-            "/v1/snapshots",
-            save_snapshot,
-            "Save a snapshot",
-            status=201,
-            errors=[SnapshotExistsError, SnapshotQuotaError],
-        ),
-        Route("GET", "/v1/snapshots/{snapshot}", snapshot, "Show a snapshot", errors=_UNREADABLE),
-        Route(
-            "POST",
-            "/v1/snapshots/{snapshot}/restore",
-            restore_snapshot,
-            "Go back to a snapshot",
-            is_body_optional=True,
-            errors=_UNREADABLE,
-        ),
-        Route(
-            "GET",
-            "/v1/snapshots/{snapshot}/differences",
-            snapshot_differences,
-            "Say what happened since a snapshot",
-            errors=(*_UNREADABLE, SnapshotQuotaError),
-        ),
-        Route(
-            "DELETE",
-            "/v1/snapshots/{snapshot}",
-            delete_snapshot,
-            "Delete a snapshot",
-            errors=[SnapshotNotFoundError],
-        ),
-    ],
-)

@@ -167,6 +167,10 @@ class DeletedTopicOut(msgspec.Struct, frozen=True):
     cancelled: int
 
 
+TOPICS = RouteGroup("topics", "Topics and their queues")
+
+
+@Route(TOPICS, "GET /v1/topics", "List the topics")
 async def topics(call: ApiCall, which: TopicsIn) -> TopicsOut:
     """Returns all topics, including system topics, or a page of those that match, with their queues."""
     known = (one for one in call.broker.registry.topics if not which.user or _is_of_users(one))
@@ -174,11 +178,32 @@ async def topics(call: ApiCall, which: TopicsIn) -> TopicsOut:
     return TopicsOut([_topic_out(call, one) for one in page], count, next_after)
 
 
+@Route(TOPICS, "GET /v1/topics/{topic}", "Show a topic", errors=[TopicNotFoundError])
 async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
     """Returns a topic with its queues."""
     return _topic_out(call, call.broker.registry.topics.get(path.topic))
 
 
+@Route(
+    TOPICS,
+    "GET /v1/topics/{topic}/lite-topics",
+    "List the lite topics of a topic",
+    errors=[TopicNotFoundError],
+)
+async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
+    """Returns the lite topics of a topic, or a page of those that match."""
+    listing = call.broker.lite_topic_list
+    page, count, next_after = which.page_of(listing.of(which.topic))
+    return LiteTopicsOut([_lite_topic_out(listing.state(one)) for one in page], count, next_after)
+
+
+@Route(
+    TOPICS,
+    "PUT /v1/topics/{topic}",
+    "Create or change a topic",
+    is_body_optional=True,
+    errors=[BrokerNotFoundError, NoPermissionError],
+)
 async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
     known = call.broker.registry.topics.find_topic(path.topic)
@@ -196,13 +221,7 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
     return _topic_out(call, made) if known else Created(_topic_out(call, made))
 
 
-async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
-    """Returns the lite topics of a topic, or a page of those that match."""
-    listing = call.broker.lite_topic_list
-    page, count, next_after = which.page_of(listing.of(which.topic))
-    return LiteTopicsOut([_lite_topic_out(listing.state(one)) for one in page], count, next_after)
-
-
+@Route(TOPICS, "DELETE /v1/topics/{topic}", "Delete a topic", errors=[NoPermissionError, TopicNotFoundError])
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
     """Deletes its messages, including pending ones, retries and dead letters, and all groups' offsets."""
     return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
@@ -267,35 +286,3 @@ def _topic_out(call: ApiCall, found: Topic) -> TopicOut:
             if at != ABSENT
         ],
     )
-
-
-TOPICS = RouteGroup(
-    "topics",
-    "Topics and their queues",
-    [
-        Route("GET", "/v1/topics", topics, "List the topics"),
-        Route("GET", "/v1/topics/{topic}", topic, "Show a topic", errors=[TopicNotFoundError]),
-        Route(
-            "GET",
-            "/v1/topics/{topic}/lite-topics",
-            lite_topics,
-            "List the lite topics of a topic",
-            errors=[TopicNotFoundError],
-        ),
-        Route(
-            "PUT",
-            "/v1/topics/{topic}",
-            put_topic,
-            "Create or change a topic",
-            is_body_optional=True,
-            errors=[BrokerNotFoundError, NoPermissionError],
-        ),
-        Route(
-            "DELETE",
-            "/v1/topics/{topic}",
-            delete_topic,
-            "Delete a topic",
-            errors=[NoPermissionError, TopicNotFoundError],
-        ),
-    ],
-)

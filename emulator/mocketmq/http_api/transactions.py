@@ -62,6 +62,18 @@ class HalfList(msgspec.Struct, frozen=True):
     next_after: int | None
 
 
+TRANSACTIONS = RouteGroup("transactions", "Half messages: prepare, list, commit, roll back")
+
+
+@Route(
+    TRANSACTIONS,
+    "POST /v1/topics/{topic}/transactions",
+    "Prepare a half message",
+    status=201,
+    links=links_by_id("life", "commit", "rollback"),
+    errors=REFUSALS,
+    operation="send",
+)
 async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
     """Answers once the half message is durable. Later the broker checks back with a producer of the group."""
     half = message_of(call.sender, path.topic, message)
@@ -70,6 +82,7 @@ async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
     return _half_out(call, await call.broker.half_messages.prepare_checked(half, message.group))
 
 
+@Route(TRANSACTIONS, "GET /v1/transactions", "List half messages", errors=[TopicNotFoundError])
 async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     """Returns the undecided half messages of all protocols."""
     load = load_of(call.request)
@@ -84,11 +97,25 @@ async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     return HalfList([_half_out(call, half) for half in found], last)
 
 
+@Route(
+    TRANSACTIONS,
+    "POST /v1/transactions/{message_id}/commit",
+    "Commit a half message",
+    errors=[MessageNotFoundError, UndecidableError],
+    operation="end-transaction",
+)
 async def commit(call: ApiCall, path: MessagePath) -> HalfOut:
     """The message becomes visible, or waits for its due time. If several share the id, commits the oldest."""
     return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=True))
 
 
+@Route(
+    TRANSACTIONS,
+    "POST /v1/transactions/{message_id}/rollback",
+    "Roll a half message back",
+    errors=[MessageNotFoundError, UndecidableError],
+    operation="end-transaction",
+)
 async def rollback(call: ApiCall, path: MessagePath) -> HalfOut:
     """No consumer will get the message. If several share the id, rolls back the oldest."""
     return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=False))
@@ -102,38 +129,3 @@ def _half_out(call: ApiCall, half: HalfMessage) -> HalfOut:
         checks=half.receipt.times,
         next_check_ms=half.receipt.visible_us // US_PER_MS,
     )
-
-
-TRANSACTIONS = RouteGroup(
-    "transactions",
-    "Half messages: prepare, list, commit, roll back",
-    [
-        Route(
-            "POST",
-            "/v1/topics/{topic}/transactions",
-            prepare,
-            "Prepare a half message",
-            status=201,
-            links=links_by_id("life", "commit", "rollback"),
-            errors=REFUSALS,
-            operation="send",
-        ),
-        Route("GET", "/v1/transactions", transactions, "List half messages", errors=[TopicNotFoundError]),
-        Route(
-            "POST",
-            "/v1/transactions/{message_id}/commit",
-            commit,
-            "Commit a half message",
-            errors=[MessageNotFoundError, UndecidableError],
-            operation="end-transaction",
-        ),
-        Route(
-            "POST",
-            "/v1/transactions/{message_id}/rollback",
-            rollback,
-            "Roll a half message back",
-            errors=[MessageNotFoundError, UndecidableError],
-            operation="end-transaction",
-        ),
-    ],
-)
