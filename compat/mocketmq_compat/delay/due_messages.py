@@ -14,7 +14,7 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import Identity
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.pending_entries import PendingEntries
-from mocketmq_compat.delay.pending_reader import MISSING, RecordReader
+from mocketmq_compat.delay.pending_reader import MISSING, PendingReader
 from mocketmq_compat.delay.store import DelayStore
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class DueMessages:
     def __init__(
         self,
         store: DelayStore,
-        records: RecordReader,
+        records: PendingReader,
         pending: PendingEntries,
         settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
         refuse: Callable[[Sequence[Entry]], None],

@@ -24,83 +24,26 @@ _READ_TOGETHER: Final = 10
 """Number of messages that a page of the newest messages reads between two checks of its size."""
 
 
-class RecordReader:
-    """Reads and decodes records.
-
-    ``kept`` is :meth:`TimedScheme.kept`. ``run`` runs a function in a thread, and turns its OSError into a
-    StoreError.
-    """
-
-    def __init__(
-        self,
-        store: DelayStore,
-        topics: TopicLookup,
-        kept: Callable[[Draft, Queue, int, int, int, str], StoredMessage],
-        run: Callable[[Callable[[], Contents]], Awaitable[Contents]],
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._kept = kept
-        self._run = run
-
-    async def contents(self, entries: Sequence[Entry]) -> Contents:
-        """Read as many contents as fit into a batch, at least one."""
-
-        def read() -> Contents:
-            found: dict[Entry, bytes | DamagedFileError] = {}
-            size = 0
-            for entry in entries:
-                try:
-                    content = self._store.read(entry)
-                except FileNotFoundError:
-                    found[entry] = DamagedFileError(MISSING, "there is no such record")
-                    continue
-                except DamagedFileError as error:
-                    found[entry] = error
-                    continue
-                found[entry] = content
-                size += len(content)
-                if size > MAX_BATCH_BYTES:
-                    break
-            return found
-
-        return await self._run(read)
-
-    async def message(self, entry: Entry, content: bytes | DamagedFileError) -> StoredMessage:
-        """Decode a record. Raises DamagedFileError if it cannot be delivered, or belongs to another entry."""
-        if isinstance(content, DamagedFileError):
-            raise content
-        file = decode(content)
-        header = file.header
-        if header.entry != entry:
-            raise DamagedFileError("name", f"its header is that of record {header.entry.name}")
-        properties = check_deliverable(file)
-        topic = await self._topics.ensure(header.topic, header.queue_id + 1)
-        queue = topic.queues[header.queue_id % len(topic.queues)]
-        draft = draft_in(file, properties)
-        return self._kept(draft, queue, entry.due_us, header.number, header.stored_us, header.store_host)
-
-
 class PendingReader:
-    """Reads pending messages.
+    """Reads records, and pending messages from them.
 
-    ``pending`` has the entries of pending messages. ``settled`` is :meth:`TimedScheme.settled`. ``run`` runs
-    a function in a thread, and turns its OSError into a StoreError.
+    ``kept`` is :meth:`TimedScheme.kept`, and ``settled`` :meth:`TimedScheme.settled`. ``pending`` has the
+    entries of pending messages. ``run`` runs a function in a thread, and turns its OSError into a StoreError.
     """
 
     def __init__(
         self,
         store: DelayStore,
-        records: RecordReader,
         topics: TopicLookup,
         pending: Container[Entry],
+        kept: Callable[[Draft, Queue, int, int, int, str], StoredMessage],
         settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
         run: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
         self._store = store
-        self._records = records
         self._topics = topics
         self._pending = pending
+        self._kept = kept
         self._settled = settled
         self._run = run
 
@@ -186,6 +129,44 @@ class PendingReader:
                 break
         return found
 
+    async def contents(self, entries: Sequence[Entry]) -> Contents:
+        """Read as many contents as fit into a batch, at least one."""
+
+        def read() -> Contents:
+            found: dict[Entry, bytes | DamagedFileError] = {}
+            size = 0
+            for entry in entries:
+                try:
+                    content = self._store.read(entry)
+                except FileNotFoundError:
+                    found[entry] = DamagedFileError(MISSING, "there is no such record")
+                    continue
+                except DamagedFileError as error:
+                    found[entry] = error
+                    continue
+                found[entry] = content
+                size += len(content)
+                if size > MAX_BATCH_BYTES:
+                    break
+            return found
+
+        contents: Contents = await self._run(read)
+        return contents
+
+    async def message(self, entry: Entry, content: bytes | DamagedFileError) -> StoredMessage:
+        """Decode a record. Raises DamagedFileError if it cannot be delivered, or belongs to another entry."""
+        if isinstance(content, DamagedFileError):
+            raise content
+        file = decode(content)
+        header = file.header
+        if header.entry != entry:
+            raise DamagedFileError("name", f"its header is that of record {header.entry.name}")
+        properties = check_deliverable(file)
+        topic = await self._topics.ensure(header.topic, header.queue_id + 1)
+        queue = topic.queues[header.queue_id % len(topic.queues)]
+        draft = draft_in(file, properties)
+        return self._kept(draft, queue, entry.due_us, header.number, header.stored_us, header.store_host)
+
     async def _messages(
         self, entries: Sequence[Entry], keys: Collection[int] | None = None, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
@@ -199,11 +180,11 @@ class PendingReader:
         left = [entry for entry in entries if entry in self._pending]
         settled = await self._settled([entry.number for entry in left])
         while left:
-            contents = await self._records.contents(left)
+            contents = await self.contents(left)
             left = left[len(contents) :]
             for entry, content in contents.items():
                 try:
-                    message = await self._records.message(entry, content)
+                    message = await self.message(entry, content)
                 except DamagedFileError:
                     continue
                 if entry.identity not in settled and (keys is None or message.real_queue_key in keys):

@@ -42,7 +42,7 @@ from mocketmq_compat.delay.group_saves import GroupSaves
 from mocketmq_compat.delay.marks import NOT_REMOVED, Marks, Tidying
 from mocketmq_compat.delay.parked_message import content_of, entry_of
 from mocketmq_compat.delay.pending_entries import PendingEntries
-from mocketmq_compat.delay.pending_reader import PendingReader, RecordReader
+from mocketmq_compat.delay.pending_reader import PendingReader
 from mocketmq_compat.delay.staged_records import StagedRecords
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 from mocketmq_compat.delay.store import DelayStore
@@ -92,9 +92,8 @@ class StoredScheme(TimedScheme):
         self._fires_at = fires_at
         self._syncs_later = settings.delay_sync == "interval"
         self._thread = ThreadPoolExecutor(1, "delay-reads")
-        self.records = RecordReader(store, context.topics, self.kept, self._in_thread)
-        self._pending_reader = PendingReader(
-            store, self.records, context.topics, self.entries, self.settled, self._in_thread
+        self.records = PendingReader(
+            store, context.topics, self.entries, self.kept, self.settled, self._in_thread
         )
         self._due_messages = DueMessages(
             store, self.records, self.entries, self.settled, self._refuse_repeats, self._in_thread
@@ -267,10 +266,10 @@ class StoredScheme(TimedScheme):
         return parked.due_us is not None and entry_of(parked) in self.entries
 
     async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
-        return await self._pending_reader.with_key(unique_key, max_bytes)
+        return await self.records.with_key(unique_key, max_bytes)
 
     async def numbered(self, number: int) -> StoredMessage | None:
-        return next(iter(await self._pending_reader.with_number(number)), None)
+        return next(iter(await self.records.with_number(number)), None)
 
     async def page(
         self,
@@ -284,13 +283,13 @@ class StoredScheme(TimedScheme):
         """Return pending messages in order of arrival; none for a delay level."""
         if level is not None:
             return []
-        return await self._pending_reader.by_arrival(after, limit, topic, max_bytes)
+        return await self.records.by_arrival(after, limit, topic, max_bytes)
 
     async def newest(self, before: int, limit: int) -> NewestPage:
-        return await self._pending_reader.newest(before, limit)
+        return await self.records.newest(before, limit)
 
     async def first_due(self, limit: int) -> list[StoredMessage]:
-        return await self._pending_reader.first_due(limit)
+        return await self.records.first_due(limit)
 
     # Removal
 
