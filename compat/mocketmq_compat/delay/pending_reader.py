@@ -103,31 +103,28 @@ class PendingReader:
             return heapq.nlargest(limit, earlier, key=lambda entry: entry.number)
 
         entries = await self._run(find)
-        is_end = len(entries) < limit
-        found: list[StoredMessage] = []
-        size = done = 0
-        while done < len(entries) and size < MAX_BATCH_BYTES:
-            some = await self._messages(entries[done : done + _READ_TOGETHER])
-            done += _READ_TOGETHER
-            size += sum(len(message.body) for message in some)
-            found += some
-        if is_end and done >= len(entries):
+        found, done = await self._batch(entries)
+        if len(entries) < limit and done == len(entries):
             return NewestPage(found, None)
-        return NewestPage(found, entries[:done][-1].number)
+        return NewestPage(found, entries[done - 1].number)
 
     async def first_due(self, limit: int) -> list[StoredMessage]:
         """Return the first ``limit`` messages by due time. Large bodies end the list early, as in a page."""
         # Read from all entries, because a store's own list of its first records may end with a bound.
         entries = await self._run(lambda: heapq.nsmallest(limit, self._store.all()))
+        found, _ = await self._batch(entries)
+        return found
+
+    async def _batch(self, entries: Sequence[Entry]) -> tuple[list[StoredMessage], int]:
+        """Read from the first entries as many as fit into a batch, and return how many were read."""
         found: list[StoredMessage] = []
-        size = 0
-        for begin in range(0, len(entries), _READ_TOGETHER):
-            some = await self._messages(entries[begin : begin + _READ_TOGETHER])
+        size = done = 0
+        while done < len(entries) and size < MAX_BATCH_BYTES:
+            some = await self._messages(entries[done : done + _READ_TOGETHER])
+            done = min(done + _READ_TOGETHER, len(entries))
             size += sum(len(message.body) for message in some)
             found += some
-            if size >= MAX_BATCH_BYTES:
-                break
-        return found
+        return found, done
 
     async def contents(self, entries: Sequence[Entry]) -> Contents:
         """Read as many contents as fit into a batch, at least one."""
