@@ -79,7 +79,7 @@ class StoredScheme(TimedScheme):
         super().__init__(context)
         self.store = store
         self.saves = GroupSaves(store, settings.delay_sync, self._saved, settings.delay_quota_bytes)
-        self.marks = Marks(store, self._synced, context.store.clock.now_us, self._in_thread)
+        self.marks = Marks(store, context.store.writer.synced, context.store.clock.now_us, self._in_thread)
         self.entries = PendingEntries(store, self.saves, self.marks, self._in_thread, context.changed)
         self.tidying = Tidying(self.tidy)
         self.repeats = 0  # records marked without a delivery, because their messages were settled
@@ -375,9 +375,6 @@ class StoredScheme(TimedScheme):
                 self.context.numbers.note(entry.number)
                 self._saved(entry)
             self._refuse_repeats([entry for entry in some if entry.identity in settled])
-
-    async def _synced(self) -> None:
-        await self.context.store.writer.synced()
 
     async def _in_thread(self, act: Callable[[], T], thread: ThreadPoolExecutor | None = None) -> T:
         """Run ``act`` in a thread. Raises StoreUnavailableError for an OSError."""

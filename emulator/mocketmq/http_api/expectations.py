@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.verification.clock_steps import Advance
-from mocketmq.broker.verification.expectations import STAGES, NearMiss, Wanted
+from mocketmq.broker.verification.expectations import STAGES, Wanted
 from mocketmq.broker.verification.leaks import Leak
 from mocketmq.broker.verification.message_matcher import MessageMatcher, make_matcher
 from mocketmq.clock import US_PER_MS
@@ -241,7 +241,9 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
         acknowledged=found.counts["acknowledged"],
         dead=found.counts["dead"],
         messages=[seen_out(broker, one) for one in found.messages],
-        near_misses=[_near_miss(broker, one) for one in found.near_misses],
+        near_misses=[
+            NearMissOut(seen_out(broker, one.seen), list(one.differences)) for one in found.near_misses
+        ],
         explanation=found.explanation,
         moves=found.steps.count if found.steps else 0,
         moved_ms=found.steps.moved_us // US_PER_MS if found.steps else 0,
@@ -300,10 +302,6 @@ def _matcher(which: MatcherIn) -> MessageMatcher:
         delay_level=given(which.delay_level),
         body=body,
     )
-
-
-def _near_miss(broker: Broker, miss: NearMiss) -> NearMissOut:
-    return NearMissOut(seen_out(broker, miss.seen), list(miss.differences))
 
 
 def _leak(broker: Broker, leak: Leak) -> LeakOut:

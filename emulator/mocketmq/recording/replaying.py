@@ -215,9 +215,10 @@ def _outgoing(message: RecordedMessage, target_ms: int, queue_ids: Sequence[int]
     if message.deliver_at is not None:
         delay_ms = max(parse_instant_ms(message.deliver_at, "deliver_at") - sent_ms, 0)
     born_ms = None if message.born_ms is None else max(target_ms - sent_ms + message.born_ms, 0)
+    packed = message.body_base64
     fields: dict[str, Any] = {
         "body": message.body,
-        "body_base64": None if message.body_base64 is None else _base64(message.body_base64),
+        "body_base64": None if packed is None else base64.b64encode(packed).decode(),
         "tag": message.tag,
         "keys": message.keys or None,
         "properties": message.properties or None,
@@ -229,7 +230,3 @@ def _outgoing(message: RecordedMessage, target_ms: int, queue_ids: Sequence[int]
         "flag": message.flag or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _base64(body: bytes) -> str:
-    return base64.b64encode(body).decode()

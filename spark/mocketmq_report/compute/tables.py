@@ -131,7 +131,12 @@ def tables(
             dimensions,
         ),
         reconciliation=_sorted(
-            (_reconciliation(row) for row in (*balance, *_empty(balance, delays))), delays, dimensions
+            (
+                Reconciliation(**{**_NOTHING, **row}, delay=None)
+                for row in (*balance, *_empty(balance, delays))
+            ),
+            delays,
+            dimensions,
         ),
         stages=sorted(stages.figures(summary.stages), key=_stage_place),
         timeline=Timeline(
@@ -207,10 +212,6 @@ def _lateness(row: Mapping[str, Any], percentiles: Sequence[float], cutoffs_us: 
     values = said.pop("percentiles", [None] * len(percentiles))
     names = [f"p{Decimal(str(each)).normalize():f}" for each in percentiles]
     return Lateness(**said, delay=None, percentiles=dict(zip(names, values, strict=True)))
-
-
-def _reconciliation(row: Mapping[str, Any]) -> Reconciliation:
-    return Reconciliation(**{**_NOTHING, **row}, delay=None)
 
 
 def _stage_place(stage: Stage) -> tuple[tuple[int, int, str], int]:

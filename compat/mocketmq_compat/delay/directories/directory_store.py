@@ -257,7 +257,7 @@ class DirectoryStore(BaseStore):
         changed = [*self._changed()]
         everything = [*self._left_over, *changed]
         for found in everything:
-            names = [entry.name for entry in self._unknown(found)]
+            names = [entry.name for entry in found.entries if not self._knows(entry)]
             adopted += self._take_in(found, names, now_us)
         for found in everything:  # last, because strays may be copies of files with valid names
             adopted += self._take_in(found, found.strays, now_us)
@@ -299,9 +299,6 @@ class DirectoryStore(BaseStore):
                 yield found
             elif isinstance(found, str):
                 self._ignore(found)
-
-    def _unknown(self, found: FoundDirectory) -> list[Entry]:
-        return [entry for entry in found.entries if not self._knows(entry)]
 
     def _knows(self, entry: Entry) -> bool:
         with self._lock:
