@@ -1,10 +1,12 @@
-"""Reads records of a store as messages: pending ones by key, by number and by arrival, and the newest."""
+"""Reads records of a store as messages: pending ones by key, number and arrival, the newest, and due ones."""
 
 import heapq
-from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from mocketmq.errors import EmulatorError
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
 from mocketmq.schedule.scheme import TopicLookup
@@ -14,7 +16,10 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.writer import MAX_BATCH_BYTES
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
 from mocketmq_compat.delay.parked_message import check_deliverable, draft_in
+from mocketmq_compat.delay.pending_entries import PendingEntries
 from mocketmq_compat.delay.store import DelayStore
+
+log = logging.getLogger(__name__)
 
 MISSING: Final = "missing"
 
@@ -40,19 +45,19 @@ class PendingReader:
         settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
         run: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
-        self._store = store
+        self.store = store
         self._topics = topics
         self._pending = pending
         self._kept = kept
-        self._settled = settled
-        self._run = run
+        self.settled = settled
+        self.run = run
 
     async def with_key(self, unique_key: str, max_bytes: int) -> list[StoredMessage]:
         """Return the newest messages with this unique key, in order of arrival.
 
         The bodies have up to ``max_bytes`` in total, unless the newest alone is larger.
         """
-        entries = await self._run(partial(self._store.with_key, key_hash(unique_key)))
+        entries = await self.run(partial(self.store.with_key, key_hash(unique_key)))
         newest_first = sorted(entries, key=lambda entry: entry.number, reverse=True)
         found: list[StoredMessage] = []
         size = 0
@@ -67,7 +72,7 @@ class PendingReader:
 
     async def with_number(self, number: int) -> list[StoredMessage]:
         """Return the messages with this number: one, or several after two stores were merged."""
-        return await self._messages(await self._run(partial(self._store.with_number, number)))
+        return await self._messages(await self.run(partial(self.store.with_number, number)))
 
     async def by_arrival(
         self, after: int, limit: int, topic: str | None, max_bytes: int
@@ -82,7 +87,7 @@ class PendingReader:
         # Only the record has the topic, so a filter by topic reads more records than the page needs.
         some = max(limit, MAX_AT_ONCE if keys else 0)
         while len(found) < limit:
-            entries = await self._run(partial(self._store.by_arrival, after, some))
+            entries = await self.run(partial(self.store.by_arrival, after, some))
             for begin in range(0, len(entries), MAX_AT_ONCE):
                 messages = await self._messages(entries[begin : begin + MAX_AT_ONCE], keys, left)
                 left -= sum(len(message.body) for message in messages)
@@ -99,10 +104,10 @@ class PendingReader:
         """Return up to ``limit`` of the newest messages numbered below ``before``, and where to go on."""
 
         def find() -> list[Entry]:
-            earlier = (entry for entry in self._store.all() if entry.number < before)
+            earlier = (entry for entry in self.store.all() if entry.number < before)
             return heapq.nlargest(limit, earlier, key=lambda entry: entry.number)
 
-        entries = await self._run(find)
+        entries = await self.run(find)
         found, done = await self._batch(entries)
         if len(entries) < limit and done == len(entries):
             return NewestPage(found, None)
@@ -111,7 +116,7 @@ class PendingReader:
     async def first_due(self, limit: int) -> list[StoredMessage]:
         """Return the first ``limit`` messages by due time. Large bodies end the list early, as in a page."""
         # Read from all entries, because a store's own list of its first records may end with a bound.
-        entries = await self._run(lambda: heapq.nsmallest(limit, self._store.all()))
+        entries = await self.run(lambda: heapq.nsmallest(limit, self.store.all()))
         found, _ = await self._batch(entries)
         return found
 
@@ -134,7 +139,7 @@ class PendingReader:
             size = 0
             for entry in entries:
                 try:
-                    content = self._store.read(entry)
+                    content = self.store.read(entry)
                 except FileNotFoundError:
                     found[entry] = DamagedFileError(MISSING, "there is no such record")
                     continue
@@ -147,7 +152,7 @@ class PendingReader:
                     break
             return found
 
-        contents: Contents = await self._run(read)
+        contents: Contents = await self.run(read)
         return contents
 
     async def message(self, entry: Entry, content: bytes | DamagedFileError) -> StoredMessage:
@@ -175,7 +180,7 @@ class PendingReader:
         found: list[StoredMessage] = []
         size = 0
         left = [entry for entry in entries if entry in self._pending]
-        settled = await self._settled([entry.number for entry in left])
+        settled = await self.settled([entry.number for entry in left])
         while left:
             contents = await self.contents(left)
             left = left[len(contents) :]
@@ -190,3 +195,66 @@ class PendingReader:
                     if size >= max_bytes:
                         return found
         return found
+
+
+class DueMessages:
+    """Due messages that are read, but not delivered yet. They are kept until their turn comes.
+
+    They are read before the transaction that delivers them. A record that cannot be delivered is quarantined,
+    so that it does not hold up other records. One whose message was settled before is a repeat, left by a
+    kill or restored from a backup, and is refused.
+
+    ``refuse`` forgets the records of settled messages.
+    """
+
+    def __init__(
+        self, records: PendingReader, pending: PendingEntries, refuse: Callable[[Sequence[Entry]], None]
+    ) -> None:
+        self._records = records
+        self._pending = pending
+        self._refuse = refuse
+        self._messages: dict[Entry, StoredMessage] = {}
+
+    async def read(self, entries: Sequence[Entry]) -> list[tuple[Entry, StoredMessage]]:
+        """Read as many of these entries as fit into a batch. Removes repeated and damaged entries."""
+        settled = await self._records.settled([entry.number for entry in entries])
+        self._refuse([entry for entry in entries if entry.identity in settled])
+        waiting = [entry for entry in entries if entry.identity not in settled]
+        unread = [entry for entry in waiting if entry not in self._messages]
+        contents = await self._records.contents(unread) if unread else {}
+        found: dict[Entry, StoredMessage] = {}
+        for entry in waiting:
+            message = self._messages.get(entry)
+            if message is None and entry not in contents:
+                break
+            try:
+                message = message or await self._records.message(entry, contents[entry])
+                if entry.identity in settled:  # the same message with two due times
+                    self._refuse([entry])
+                else:
+                    found[entry] = message
+                    settled.add(entry.identity)
+            except DamagedFileError as error:
+                await self._put_aside(entry, error)
+            except EmulatorError:  # the database failed, not the message
+                raise
+            except Exception as error:  # noqa: BLE001 - one message must not hold up all others
+                await self._put_aside(entry, DamagedFileError("defect", repr(error)))
+        self._messages = found
+        return [*found.items()]
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Drop messages that were settled."""
+        for entry in entries:
+            self._messages.pop(entry, None)
+
+    def forget_all(self) -> None:
+        """Drop all messages, because a restore may have put others in their places."""
+        self._messages.clear()
+
+    async def _put_aside(self, entry: Entry, error: DamagedFileError) -> None:
+        """Quarantine what is left of the message, with the reason."""
+        if not self._pending.remove_unreadable(entry) and error.kind == MISSING:
+            return  # the store has removed it already
+        log.warning("quarantining the delayed message %s: %s", entry.name, error)
+        await self._records.run(partial(self._records.store.put_aside, entry, error.kind, str(error)))

@@ -37,12 +37,11 @@ from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
-from mocketmq_compat.delay.due_messages import DueMessages
 from mocketmq_compat.delay.group_saves import GroupSaves
 from mocketmq_compat.delay.marks import NOT_REMOVED, Marks, Tidying
 from mocketmq_compat.delay.parked_message import content_of, entry_of
 from mocketmq_compat.delay.pending_entries import PendingEntries
-from mocketmq_compat.delay.pending_reader import PendingReader
+from mocketmq_compat.delay.pending_reader import DueMessages, PendingReader
 from mocketmq_compat.delay.staged_records import StagedRecords
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 from mocketmq_compat.delay.store import DelayStore
@@ -95,9 +94,7 @@ class StoredScheme(TimedScheme):
         self.records = PendingReader(
             store, context.topics, self.entries, self.kept, self.settled, self._in_thread
         )
-        self._due_messages = DueMessages(
-            store, self.records, self.entries, self.settled, self._refuse_repeats, self._in_thread
-        )
+        self._due_messages = DueMessages(self.records, self.entries, self._refuse_repeats)
         self._staged = StagedRecords(store, context.store.writer, self.marks, self.entries, self._in_thread)
 
     # Start and stop

@@ -17,7 +17,6 @@ from mocketmq.broker.verification.message_matcher import MessageMatcher, make_ma
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError, GroupNotFoundError, InvalidArgumentError, TopicNotFoundError
-from mocketmq.http_api.events import EventOut, event_out
 from mocketmq.http_api.fields import (
     ANY_FIELDS,
     LARGEST,
@@ -30,7 +29,7 @@ from mocketmq.http_api.fields import (
     matching,
     wait_s,
 )
-from mocketmq.http_api.message_out import Most, SeenOut, seen_out, to_ms
+from mocketmq.http_api.message_out import EventOut, Most, SeenOut, event_out, seen_out, to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.http_api.sending import Base64
 from mocketmq.json_path import PATHS, PATTERN

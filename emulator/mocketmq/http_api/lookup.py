@@ -18,7 +18,6 @@ from mocketmq.broker.watching.stored_records import RecordSearch
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.answers import load_of
-from mocketmq.http_api.events import EventOut, event_out
 from mocketmq.http_api.fields import (
     LARGEST,
     FilterExpression,
@@ -31,7 +30,7 @@ from mocketmq.http_api.fields import (
     TopicName,
     TopicPath,
 )
-from mocketmq.http_api.message_out import AtGroup, MessageOut, message_out, to_ms
+from mocketmq.http_api.message_out import AtGroup, EventOut, MessageOut, event_out, message_out, to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
 _MAX_GROUPS = 20

@@ -13,8 +13,8 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import SnapshotQuotaError
 from mocketmq.http_api import web
 from mocketmq.http_api.answers import load_of
-from mocketmq.http_api.events import EventOut, event_out
 from mocketmq.http_api.fields import Input, NoInput
+from mocketmq.http_api.message_out import EventOut, event_out
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
 PACK: Final = "application/zip"
