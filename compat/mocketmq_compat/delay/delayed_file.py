@@ -62,7 +62,6 @@ class Entry(NamedTuple):
 
     @property
     def due_us(self) -> int:
-        """The due time in microseconds."""
         return self.due_ms * US_PER_MS
 
     @property

@@ -60,7 +60,6 @@ class NewMessages:
         return True
 
     def sync(self) -> None:
-        """Make all added messages durable."""
         self._store.sync(self._added)
 
     def _look_around(self) -> dict[Identity, Entry]:

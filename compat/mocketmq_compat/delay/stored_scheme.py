@@ -180,7 +180,6 @@ class StoredScheme(TimedScheme):
 
     @property
     def pending(self) -> int:
-        """The number of pending messages."""
         return self.entries.count
 
     def first_due_us(self) -> int | None:
@@ -259,7 +258,6 @@ class StoredScheme(TimedScheme):
     # Looking up
 
     def holds(self, parked: StoredMessage) -> bool:
-        """Return whether this message is still pending."""
         return parked.due_us is not None and entry_of(parked) in self.entries
 
     async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:

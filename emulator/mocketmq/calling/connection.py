@@ -131,7 +131,6 @@ class ClientConnection:
             self._fail(reason)
 
     def _fail(self, reason: str) -> None:
-        """Fail all waiting requests."""
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(NoAnswerError(f"{self.address} {reason}"))

@@ -199,7 +199,6 @@ class GrpcClients:
         return None if account is None else account.access_key
 
     def beats(self, client_id: str) -> None:
-        """Record a heartbeat."""
         now_us = steady_us()
         self._beats.pop(client_id, None)
         self._beats[client_id] = now_us  # the oldest is the first

@@ -78,7 +78,6 @@ class GrpcConnection(asyncio.BufferedProtocol):
         return self._http2 is None or not self._http2.streams
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the size that the transport suggests
-        """The buffer for the next read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -120,7 +120,6 @@ class Exchange:
         self.stream.release()
 
     def hang_up(self) -> None:
-        """Close the connection."""
         self._connection.end()
 
 

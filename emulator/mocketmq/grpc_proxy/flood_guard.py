@@ -29,11 +29,9 @@ class FloodGuard:
         self._count("stream resets", MAX_RESETS)
 
     def settings(self) -> None:
-        """Count a SETTINGS frame."""
         self._count("SETTINGS frames", MAX_SETTINGS)
 
     def empty(self) -> None:
-        """Count an empty frame."""
         self._count("empty frames", MAX_EMPTY)
 
     def answered(self) -> None:

@@ -105,7 +105,6 @@ class Http2FrameReader:
         self._incoming = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Add bytes from the client."""
         self._incoming += data
 
     def clear(self) -> None:

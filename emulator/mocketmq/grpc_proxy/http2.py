@@ -103,7 +103,6 @@ class Http2:
     # Incoming frames
 
     def received(self, data: bytes) -> None:
-        """Process bytes from the client."""
         if self.is_dead:
             return
         self._frames.feed(data)

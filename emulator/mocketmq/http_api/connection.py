@@ -54,11 +54,9 @@ class HttpConnection(asyncio.Protocol):
         return not self.is_answering and self._since_us is not None and now_us - self._since_us > limit_us
 
     def abort(self) -> None:
-        """Close the connection at once."""
         self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Record that the connection is closed."""
         self._open_ones.pop(self._inner, None)
         if self._tap is not None:
             self._tap.disconnected(self.tap_number)

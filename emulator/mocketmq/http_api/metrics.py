@@ -74,7 +74,6 @@ class BrokerMetrics:
         self._api = api
 
     def collect(self) -> Iterator[Metric]:
-        """All metric families with their current values."""
         yield from self._messages()
         yield from self._delayed()
         yield from self._server()

@@ -236,7 +236,6 @@ def _delaying(sent: SentProbe) -> dict[str, str]:
 
 
 def _key_of(record: WireRecord) -> str:
-    """The unique key of a message."""
     return decode_properties(record.properties).get(UNIQ_KEY, "")
 
 

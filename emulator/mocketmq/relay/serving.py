@@ -68,7 +68,6 @@ class Serving(Generic[A]):
 
     @property
     def refused(self) -> int:
-        """The number of refused messages."""
         return self.partition.refused - self._refused_before
 
     async def end(self) -> None:

@@ -41,7 +41,6 @@ class Cells:
 
     @property
     def count(self) -> Ints:
-        """The number of rows in each cell."""
         return self._counts[self._with_rows]
 
     @property
@@ -73,7 +72,6 @@ class Cells:
         return least[self._with_rows]
 
     def most(self, values: Ints) -> Ints:
-        """Return the greatest of the rows' values."""
         most = np.full(self._size, LEAST)
         np.maximum.at(most, self._of_rows, values)
         return most[self._with_rows]

@@ -62,7 +62,6 @@ class ExternalFile(NamedTuple):
 
     @property
     def known(self) -> dict[str, str]:
-        """The known columns, with their types."""
         return {name: held for name, held in self.columns if name in TYPES}
 
     @property

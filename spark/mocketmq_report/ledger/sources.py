@@ -386,7 +386,6 @@ def _run_of(file: DataLocation) -> str:
 
 
 def _rows(finder: _SourceFinder, small: Sequence[DataLocation], schema: pa.Schema) -> list[dict[str, Any]]:
-    """Read the rows of small files."""
     here = [pq.ParquetFile(file.local).read(schema.names) for file in small if file.local]
     there = [file for file in small if not file.local]
     if there:

@@ -113,7 +113,6 @@ class StoreReader:
             yield from batches
 
     def table(self, sql: str) -> pa.Table:
-        """Return all rows of the query ``sql``."""
         with self._answer(sql) as batches:
             return batches.read_all()
 

@@ -74,7 +74,6 @@ class StoreSnapshot(NamedTuple):
 
     @property
     def rows_of_ranges(self) -> list[int]:
-        """The number of deliveries in each range."""
         return [min(RANGE_ROWS, self.deliveries - first) for first in range(0, self.deliveries, RANGE_ROWS)]
 
     @property

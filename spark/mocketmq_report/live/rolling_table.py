@@ -43,7 +43,6 @@ class RollingTable:
 
     @property
     def has_deliveries(self) -> bool:
-        """Whether any delivery was counted."""
         return bool(self._sums or self._windows)
 
     def update(self, rows: Sequence[Row]) -> None:

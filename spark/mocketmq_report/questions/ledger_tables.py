@@ -31,7 +31,6 @@ class TableSelection(NamedTuple):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns with their types."""
         whole = TABLES[self.table]
         return pa.schema([whole.field(name) for name in self.columns])
 

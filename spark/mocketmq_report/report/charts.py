@@ -162,7 +162,6 @@ def _stages(
 
 
 def _longest(parts: Sequence[Mapping[str, Any]], figure: str) -> float:
-    """Return the length of the longest bar."""
     lengths: defaultdict[str, float] = defaultdict(float)
     for part in parts:
         lengths[part["group"]] += max(part[figure] or 0, 0)

@@ -102,7 +102,6 @@ class DelayDirectory:
                 sync_path(directory)
 
     def read(self, entry: Entry) -> bytes:
-        """Read the entry's file."""
         return self.read_stray(entry.second, entry.name)
 
     def read_stray(self, second: int, name: str) -> bytes:

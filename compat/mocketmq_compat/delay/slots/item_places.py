@@ -98,7 +98,6 @@ class ItemPlaces:
         return place
 
     def settle(self, hour: HourIndex, entry: Entry) -> None:
-        """Forget a settled record."""
         self._recent.pop(entry, None)
         slot = slot_of(entry.due_ms)
         if self._last is not None:

@@ -94,7 +94,6 @@ class Rocks:
             file.flush()
 
     def sync(self) -> None:
-        """Make all writes durable."""
         if not self._has_failed:
             with self._system_errors():
                 self._open().flush_wal(True)

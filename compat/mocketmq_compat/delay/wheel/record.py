@@ -63,7 +63,6 @@ class WheelRecord(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset after the record."""
         return self.offset + HEAD.size + self.size
 
 

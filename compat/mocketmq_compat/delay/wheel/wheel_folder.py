@@ -70,11 +70,9 @@ class WheelFolder:
             os.close(fd)
 
     def cut(self, start: int, size: int) -> None:
-        """Truncate a file to this size."""
         os.truncate(self._path(start), size)
 
     def read(self, start: int, offset: int, size: int) -> bytes:
-        """Read up to ``size`` bytes of a file from ``offset`` on."""
         with self._reads:
             if self._reading is None or self._reading[0] != start:
                 self._end_reading()

@@ -51,7 +51,6 @@ class Findings:
 
     @property
     def differing(self) -> int:
-        """Number of answers that differ."""
         return self._differing.total()
 
     @property

@@ -25,7 +25,6 @@ class PlayedGrpc(PlayedConnection):
         self._asking: set[asyncio.Task[Form]] = set()
 
     async def begin(self, form: Form, change: Change) -> "asyncio.Future[Form]":
-        """Send a request."""
         document = http_form.changed(form["message"], change, grpc_form.KEPT)
         ask = self._command if form["rpc"] == "Telemetry" else self._call
         task = asyncio.create_task(ask(form, grpc_form.message_of(form, document)))

@@ -94,7 +94,6 @@ class RequestRecorder:
         return self._connections
 
     def disconnected(self, connection: int) -> None:
-        """Record that a connection has ended."""
         self._brokers.pop(connection, None)
         self._note("left", 0, connection, None, 0)
 

@@ -82,7 +82,6 @@ class RemoteBroker:
         return int(answer.ext["queueOffset"])
 
     async def close(self) -> None:
-        """Close both connections."""
         await asyncio.gather(self.requests.close(), self.pulls.close())
 
 

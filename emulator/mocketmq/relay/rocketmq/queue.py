@@ -77,7 +77,6 @@ class RemoteQueue(NamedTuple):
         return found
 
     async def oldest(self) -> int:
-        """The offset of the oldest message."""
         return await self._offset(RequestCode.GET_MIN_OFFSET)
 
     async def end(self) -> int:
@@ -97,7 +96,6 @@ class RemoteQueue(NamedTuple):
         return int(self._done(answer, "does not report the group's offset").ext["offset"])
 
     async def commit(self, offset: int) -> None:
-        """Commit the group's offset."""
         ext = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
         answer = await self.broker.requests.call(
             RequestCode.UPDATE_CONSUMER_OFFSET, ext | {"commitOffset": str(offset)}
