@@ -7,10 +7,18 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, Credentials, NoAnswerError, reason_of
+from mocketmq.calling.call import (
+    OPEN_ACCESS,
+    ClusterAccess,
+    ClusterError,
+    Credentials,
+    NoAnswerError,
+    reason_of,
+)
+from mocketmq.calling.headers import group_body, pull_ext
 from mocketmq.clock import steady_us, wall_us
 from mocketmq.hosts import split_address
-from mocketmq.remoting.wire.codes import FrameError, ResponseCode
+from mocketmq.remoting.wire.codes import FrameError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.signature import ACCESS_KEY, SIGNATURE, contents, sign
@@ -139,3 +147,23 @@ class ClientConnection:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
+
+
+async def open_group(
+    connection: ClientConnection, broker: str, group: str, topic: str, offset: int, advice: str
+) -> None:
+    """Create the group on a broker that does not know it, and make sure that it may read the topic.
+
+    ``offset`` is the end of the topic's first queue, or behind it. Raises ClusterError, which ends with
+    ``advice`` if the broker does not create the group.
+    """
+    pulled = await connection.call(RequestCode.PULL_MESSAGE, pull_ext(topic, group, 0, offset))
+    if pulled.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+        made = await connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group_body(group))
+        if made.code != ResponseCode.SUCCESS:
+            raise ClusterError(
+                f"group {group} does not exist, and broker {broker} does not create it: {made.reason};"
+                f" {advice}"
+            )
+    elif pulled.code == ResponseCode.NO_PERMISSION:
+        raise ClusterError(f"group {group} may not read topic {topic}: {pulled.reason}")

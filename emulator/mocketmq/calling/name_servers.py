@@ -1,16 +1,21 @@
 """A client of name servers, which looks up the brokers of a topic, and each broker's master."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from mocketmq.calling.call import ClusterError, NoAnswerError
 from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.calling.headers import READ, WRITE
+from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 
 _MASTER: Final = "0"
+_KNOWN_US: Final = 30 * US_PER_S
+"""Real time within which a name server learns of a new topic."""
+_AGAIN_S: Final = 0.1
 
 
 class BrokerQueues(NamedTuple):
@@ -59,6 +64,15 @@ class NameServers:
             for each in route["queueDatas"]
             if (name := each["brokerName"]) in addresses
         ]
+
+    async def new_route(self, topic: str) -> list[BrokerQueues]:
+        """The brokers of a topic that was just created, once they are known. Raises ClusterError."""
+        until_us = steady_us() + _KNOWN_US
+        while (route := await self.route(topic)) is None:
+            if steady_us() > until_us:
+                raise ClusterError(f"the name server does not know topic {topic} after its creation")
+            await asyncio.sleep(_AGAIN_S)
+        return route
 
     async def masters(self) -> dict[str, str]:
         """The address of each broker's master, by the broker's name. Raises ClusterError."""

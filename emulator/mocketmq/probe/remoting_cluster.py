@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError, NoAnswerError
-from mocketmq.calling.connection import Answer, ClientConnection
-from mocketmq.calling.headers import STORED, group_body, pull_ext, send_ext, topic_ext
+from mocketmq.calling.connection import Answer, ClientConnection, open_group
+from mocketmq.calling.headers import STORED, pull_ext, send_ext, topic_ext
 from mocketmq.calling.name_servers import NameServers, object_in
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.message.message_id import log_offset_of
@@ -27,7 +27,6 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records
 from mocketmq.schedule.level_table import LevelTable
 
-_ROUTE_S: Final = 30.0
 _FIGURES_S: Final = 10.0
 _POLL_S: Final = 0.1
 _SUSPEND_MS: Final = 15_000
@@ -70,11 +69,7 @@ class RemotingCluster(ProbedCluster):
         route = await self._name_servers.route(topic)
         if route is None:
             await self._make_topic(topic)
-            until_us = steady_us() + round(_ROUTE_S * US_PER_S)
-            while (route := await self._name_servers.route(topic)) is None:
-                if steady_us() > until_us:
-                    raise ClusterError(f"the name server does not know topic {topic} after its creation")
-                await asyncio.sleep(_POLL_S)
+            route = await self._name_servers.new_route(topic)
         for name, address, readable, writable in route:
             if readable and writable:
                 connections = self._connect(address), self._connect(address)
@@ -84,7 +79,9 @@ class RemotingCluster(ProbedCluster):
         self.brokers = list(self._masters.values())
         await self._ask_brokers()
         for master in self._masters.values():
-            await self._open_group(master)
+            end = await self._end_of(master, 0)
+            advice = "name a group that exists with --group"
+            await open_group(master.requests, master.name, group, topic, end, advice)
             for queue_id in range(master.read_queues):
                 queue = _Queue(master, queue_id, await self._end_of(master, queue_id))
                 self._polls.append(partial(self._pull, queue))
@@ -127,9 +124,8 @@ class RemotingCluster(ProbedCluster):
         return self._polls
 
     async def _pull(self, queue: "_Queue") -> Sequence[ReceivedProbe]:
-        answer = await queue.master.pulls.call(
-            RequestCode.PULL_MESSAGE, self._pull_ext(queue, _SUSPEND_MS), wait_s=_SUSPEND_MS / 1_000
-        )
+        ext = pull_ext(self._topic, self._group, queue.queue_id, queue.offset, _SUSPEND_MS)
+        answer = await queue.master.pulls.call(RequestCode.PULL_MESSAGE, ext, wait_s=_SUSPEND_MS / 1_000)
         records = decode_records(answer.body) if answer.code == ResponseCode.SUCCESS else []
         queue.offset = int(answer.ext["nextBeginOffset"])
         return [
@@ -143,9 +139,6 @@ class RemotingCluster(ProbedCluster):
             )
             for record in records
         ]
-
-    def _pull_ext(self, queue: "_Queue", suspend_ms: int = 0) -> dict[str, str]:
-        return pull_ext(self._topic, self._group, queue.queue_id, queue.offset, suspend_ms)
 
     async def _end_of(self, master: Master, queue_id: int) -> int:
         """The offset for the next message of a queue. Raises ClusterError."""
@@ -197,23 +190,6 @@ class RemotingCluster(ProbedCluster):
             self.table = LevelTable.parse(tables.pop())
         else:
             self.notes.append(f"no broker reports its delay levels; assuming {self.table.text}")
-
-    async def _open_group(self, master: Master) -> None:
-        """Make sure that the group can pull. Raises ClusterError."""
-        group = self._group
-        end = _Queue(master, 0, await self._end_of(master, 0))
-        pulled = await master.requests.call(RequestCode.PULL_MESSAGE, self._pull_ext(end))
-        if pulled.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-            made = await master.requests.call(
-                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group_body(group)
-            )
-            if made.code != ResponseCode.SUCCESS:
-                raise ClusterError(
-                    f"group {group} does not exist, and broker {master.name} does not create it:"
-                    f" {made.reason}; name a group that exists with --group"
-                )
-        elif pulled.code == ResponseCode.NO_PERMISSION:
-            raise ClusterError(f"group {group} may not read topic {self._topic}: {pulled.reason}")
 
 
 @dataclass

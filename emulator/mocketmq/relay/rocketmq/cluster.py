@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from mocketmq.calling.call import OPEN_ACCESS, ClusterAccess, ClusterError
-from mocketmq.calling.connection import ClientConnection
-from mocketmq.calling.headers import group_body, pull_ext, topic_ext
+from mocketmq.calling.connection import ClientConnection, open_group
+from mocketmq.calling.headers import topic_ext
 from mocketmq.calling.name_servers import BrokerQueues, NameServers
-from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.clock import US_PER_S
 from mocketmq.errors import EmulatorError
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.partition import RelayError, RelayTopics
@@ -27,8 +27,6 @@ from mocketmq.remoting.wire.command import Command
 log = logging.getLogger(__name__)
 
 _REVIEW_S: Final = 10.0
-_MADE_S: Final = 30.0
-_POLL_S: Final = 0.1
 _QUEUES: Final = 4
 """Number of queues per broker, for a delay topic that the relay creates."""
 _BEHIND: Final = 1 << 62
@@ -139,11 +137,7 @@ class RocketCluster:
         topic = self._topics.delayed
         for name, address in (await self._name_servers.masters()).items():
             await self._make_topic(self._brokers.at(address, name), topic, _QUEUES)
-        until_us = steady_us() + round(_MADE_S * US_PER_S)
-        while await self._name_servers.route(topic) is None:
-            if steady_us() > until_us:
-                raise ClusterError(f"the name server does not know topic {topic} after its creation")
-            await asyncio.sleep(_POLL_S)
+        await self._name_servers.new_route(topic)
 
     async def _find_queues(self) -> None:
         """Find the queues of the delay topic, and create missing topics on the same brokers."""
@@ -178,22 +172,9 @@ class RocketCluster:
             there = max((each.readable for each in route if each.address == delayed.address), default=0)
             if there < queues:
                 await self._make_topic(broker, topic, queues)
-        pulled = await broker.requests.call(
-            RequestCode.PULL_MESSAGE, pull_ext(self._topics.delayed, self._group, 0, _BEHIND)
+        await open_group(
+            broker.requests, broker.name, self._group, self._topics.delayed, _BEHIND, "create it first"
         )
-        if pulled.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-            made = await broker.requests.call(
-                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group_body(self._group)
-            )
-            if made.code != ResponseCode.SUCCESS:
-                raise ClusterError(
-                    f"group {self._group} does not exist, and broker {broker.name} does not create it:"
-                    f" {made.reason}; create it first"
-                )
-        elif pulled.code == ResponseCode.NO_PERMISSION:
-            raise ClusterError(
-                f"group {self._group} may not read topic {self._topics.delayed}: {pulled.reason}"
-            )
 
     async def _make_topic(self, broker: RemoteBroker, topic: str, queues: int) -> None:
         made = await broker.requests.call(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_ext(topic, queues))
