@@ -7,8 +7,9 @@ must be valid. The same rule parses all three. Topics, groups, faults and seeds 
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from mocketmq import setting_rules as rules
@@ -27,7 +28,7 @@ _TABLES: Final = ("topics", "groups", "faults", "messages", "progress")
 _NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
 
 
-class Option(NamedTuple):
+class Option(msgspec.Struct, frozen=True):
     """A setting as an option of the command line."""
 
     name: str  # key in the flags of :func:`load_settings`

@@ -19,7 +19,9 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
@@ -62,7 +64,7 @@ MAX_CHANGES: Final = 1_000
 """Number of the newest changes that are remembered."""
 
 
-class BrokerLoss(NamedTuple):
+class BrokerLoss(msgspec.Struct, frozen=True):
     """A broker that has crashed or whose slave was promoted, and the number of messages that it has lost."""
 
     broker: RegisteredBroker

@@ -9,8 +9,9 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 from msgspec import UNSET
 
 from mocketmq.clock import LATEST_US, US_PER_S, wall_us
@@ -29,7 +30,7 @@ RETRY_S: Final = 1.0
 """Real time between two attempts to reopen a port."""
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     kind: OutageKind
     door: str
     listener: PortListener

@@ -4,8 +4,7 @@ Brokers and slaves read the same store. A slave that is behind shows the message
 instant. When its broker ends, this instant stays until the broker starts again, or the slave is promoted.
 """
 
-from typing import NamedTuple
-
+import msgspec
 from msgspec import UNSET
 
 from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
@@ -13,7 +12,7 @@ from mocketmq.clock import Clock
 from mocketmq.faults.rule_set import FaultRules
 
 
-class EndOfReplication(NamedTuple):
+class EndOfReplication(msgspec.Struct, frozen=True):
     """When a broker has ended, and the store time of the newest messages that its slave can have.
 
     ``replicated_us`` is None if the slave has all messages.

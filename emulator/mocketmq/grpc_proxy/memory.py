@@ -9,7 +9,9 @@ too much memory, further requests get TOO_MANY_REQUESTS (42900), and stalled req
 """
 
 import gc
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
+
+import msgspec
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
@@ -21,7 +23,7 @@ _STREAM_BYTES: Final = 4 << 10
 _STREAMS_PER_COLLECTION: Final = 512
 
 
-class MemoryLimits(NamedTuple):
+class MemoryLimits(msgspec.Struct, frozen=True):
     """Limits in bytes, and how long a stalled client may keep memory that others need."""
 
     running: int = 32 << 20

@@ -8,7 +8,9 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
@@ -25,7 +27,7 @@ STEPS: Final = ("starting", "reading", "measuring", "making tables", "writing")
 """The steps of a report, in order. Among other lines, the command prints one for each step but the first."""
 
 
-class MadeReport(NamedTuple):
+class MadeReport(msgspec.Struct, frozen=True):
     """A report page, and the broker's time of its request. Anyone who knows the name can see the page."""
 
     name: str

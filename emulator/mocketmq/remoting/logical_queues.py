@@ -10,8 +10,9 @@ Source: the methods rewriteRequestForStaticTopic and rewriteResponseForStaticTop
 
 import random
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from mocketmq.broker.registry.static_topic import MappingItem, QueueMapping, item_at
@@ -24,7 +25,7 @@ _MOVING_WAIT_MS: Final = 1_000
 """Maximum time that a pull waits while its logical queue is being moved to another broker."""
 
 
-class LogicalQueue(NamedTuple):
+class LogicalQueue(msgspec.Struct, frozen=True):
     """A logical queue that the broker leads. ``items`` has the mapping items that are decided."""
 
     leader: MappingItem

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum, auto
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -138,7 +138,7 @@ class Request(msgspec.Struct, frozen=True, dict=True):
         return HeaderReader(self.header, self.names)
 
 
-class RequestFamily(NamedTuple):
+class RequestFamily(msgspec.Struct, frozen=True):
     """A group of related requests; ``name`` is its heading in the documentation."""
 
     name: str

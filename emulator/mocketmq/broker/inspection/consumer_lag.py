@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
@@ -21,7 +23,7 @@ QUEUES_PER_TURN: Final = 256
 _Place = tuple[int, int]
 
 
-class TopicLag(NamedTuple):
+class TopicLag(msgspec.Struct, frozen=True):
     """A group's lag in a topic at a broker, by the broker's index.
 
     ``unread`` messages were never received; ``ready`` ones are with no consumer.

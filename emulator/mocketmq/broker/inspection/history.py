@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -54,7 +54,7 @@ class InterventionRecord(msgspec.Struct, frozen=True):
     at_us: int
 
 
-class History(NamedTuple):
+class History(msgspec.Struct, frozen=True):
     """The records with one unique key, in the order in which they were stored, and the events on them."""
 
     state: MessageState

@@ -1,7 +1,9 @@
 """List pending delayed messages, cancel them, deliver them now, or recall them for their senders."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.registry.topics import Topics
@@ -21,7 +23,7 @@ _PAGE: Final = 500
 """Maximum number of messages that are cancelled or delivered by hand in one transaction."""
 
 
-class PendingMessage(NamedTuple):
+class PendingMessage(msgspec.Struct, frozen=True):
     """A parked message, its level if any, and the fault rule that holds it past its due time, if any."""
 
     message: StoredMessage

@@ -1,7 +1,8 @@
 """The lite topics of a topic, for people: offsets, expiry, subscribers, and groups that are behind."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.lite.expiry import LiteExpiry
@@ -10,7 +11,7 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.store.queue import LiteQueue
 
 
-class LiteTopicState(NamedTuple):
+class LiteTopicState(msgspec.Struct, frozen=True):
     """A lite topic. ``groups`` are those that have yet to get or to settle messages of it."""
 
     name: str

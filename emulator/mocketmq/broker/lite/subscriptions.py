@@ -11,7 +11,7 @@ Subscriptions are only in memory, as upstream. SDKs repeat them every 30 s.
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -55,7 +55,7 @@ class StartKind(Enum):
     """The first message stored at this time, in milliseconds of the client's clock, or later."""
 
 
-class LiteStart(NamedTuple):
+class LiteStart(msgspec.Struct, frozen=True):
     """Where a new subscription begins. ``value`` belongs to the last three kinds."""
 
     kind: StartKind = StartKind.LAST

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -28,7 +28,7 @@ FROM deliveries d LEFT JOIN runs r ON r.run = d.run
 ORDER BY d.delivered_offset DESC LIMIT ?"""
 
 
-class StoryLine(NamedTuple):
+class StoryLine(msgspec.Struct, frozen=True):
     """An event: when it happened, in words, and as JSON."""
 
     at_us: int
@@ -36,7 +36,7 @@ class StoryLine(NamedTuple):
     as_json: bytes
 
 
-class FailedTest(NamedTuple):
+class FailedTest(msgspec.Struct, frozen=True):
     """The test that failed, and the text of its failure. Both may be empty."""
 
     test: str

@@ -4,8 +4,9 @@ import heapq
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
@@ -23,7 +24,7 @@ from mocketmq.store.queue import Queue
 _NOTE: Final = "INSERT OR REPLACE INTO counters VALUES ('declared_seeds', 1)"
 
 
-class SeedRow(NamedTuple):
+class SeedRow(msgspec.Struct, frozen=True):
     """An accepted seed. ``visible_us`` is None while the message is pending."""
 
     number: int  # index of the message in the request
@@ -39,7 +40,7 @@ class SeedRow(NamedTuple):
         return self.sent_us if self.visible_us is None else self.visible_us
 
 
-class FailedCopy(NamedTuple):
+class FailedCopy(msgspec.Struct, frozen=True):
     """A failed message's copy for a group: a retry, or a dead letter."""
 
     group: ConsumingGroup

@@ -8,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 from threading import Lock
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from mocketmq.broker.snapshots.snapshot_file import (
     MAX_BYTES,
@@ -32,7 +34,7 @@ _STALE_US: Final = 3600 * US_PER_S
 """Age from which a temporary file is one that a kill has left, not one that another broker is writing."""
 
 
-class Kept(NamedTuple):
+class Kept(msgspec.Struct, frozen=True):
     """A snapshot's name and manifest."""
 
     name: str

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -67,7 +67,7 @@ _CODE: Final = (
 )
 
 
-class _Column(NamedTuple):
+class _Column(msgspec.Struct, frozen=True):
     """A column of a table; ``kind`` is what SQLite's ``typeof`` says of its values."""
 
     name: str
@@ -75,7 +75,7 @@ class _Column(NamedTuple):
     is_required: bool
 
 
-class _Schema(NamedTuple):
+class _Schema(msgspec.Struct, frozen=True):
     objects: frozenset[tuple[str, str]]
     tables: dict[str, list[_Column]]
 

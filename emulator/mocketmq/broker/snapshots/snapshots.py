@@ -7,7 +7,9 @@ timer's lock (``captured_state``). ``restorer`` puts a state back.
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.snapshots.captured_state import CapturedState, check_size
@@ -39,7 +41,7 @@ MAX_TOTAL_BYTES: Final = 1 << 30
 FOLDER: Final = "snapshots"
 
 
-class Restored(NamedTuple):
+class Restored(msgspec.Struct, frozen=True):
     """The result of a restore: the snapshot, and the time of the clock."""
 
     kept: Kept

@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from operator import ne
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
+
+import msgspec
 
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
 from mocketmq.broker.verification.group_status import GroupState, GroupStatus
@@ -29,14 +31,14 @@ _BY_CLOCK: Final = (GroupState.TO_BE_RETRIED, GroupState.POSTPONED, GroupState.I
 _WITH_CONSUMERS: Final = (GroupState.IN_FLIGHT, GroupState.NOT_TAKEN, GroupState.TO_BE_REDELIVERED)
 
 
-class Advance(NamedTuple):
+class Advance(msgspec.Struct, frozen=True):
     """How far a wait may move the clock in total, and the real time without any change before a move."""
 
     by_us: int
     pause_s: float
 
 
-class AwaitedMessage(NamedTuple):
+class AwaitedMessage(msgspec.Struct, frozen=True):
     """A message that has not reached a wanted stage, with its due time or, once delivered, its statuses."""
 
     identity: Identity

@@ -4,7 +4,9 @@ A wait is one long poll. It reads new rows whenever something is stored or an of
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
@@ -39,7 +41,7 @@ _SEARCHED = 1_000
 """Number of newest messages that are searched for near misses."""
 
 
-class SeenMessage(NamedTuple):
+class SeenMessage(msgspec.Struct, frozen=True):
     """A sent message, its content, and its state in each consumer group."""
 
     sent: SentMessage
@@ -47,14 +49,14 @@ class SeenMessage(NamedTuple):
     group_statuses: Mapping[str, GroupStatus]
 
 
-class NearMiss(NamedTuple):
+class NearMiss(msgspec.Struct, frozen=True):
     """A message that almost matches the expectation, and where it differs."""
 
     seen: SeenMessage
     differences: Sequence[str]
 
 
-class Wanted(NamedTuple):
+class Wanted(msgspec.Struct, frozen=True):
     """The messages to wait for. ``counts`` is how many matches must reach each stage, at least or exactly."""
 
     topic: str
@@ -81,7 +83,7 @@ class Wanted(NamedTuple):
         return is_beyond or self.is_reached(seen)
 
 
-class FoundMessages(NamedTuple):
+class FoundMessages(msgspec.Struct, frozen=True):
     """The result of a wait: how many messages reached each stage, the newest of them, and what is missing.
 
     ``steps`` are the clock moves, if the wait was allowed to move the clock.
@@ -95,7 +97,7 @@ class FoundMessages(NamedTuple):
     steps: Steps | None = None
 
 
-class Unexpected(NamedTuple):
+class Unexpected(msgspec.Struct, frozen=True):
     """The number of unexpected messages, the newest of them, and a description of them in words."""
 
     total: int

@@ -3,7 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import Outcome, State
@@ -37,7 +39,7 @@ class GroupState(StrEnum):
     DEAD = "dead"
 
 
-class GroupStatus(NamedTuple):
+class GroupStatus(msgspec.Struct, frozen=True):
     """A message's state, the number of its takes by receipt, and the end of the state, if known."""
 
     state: GroupState

@@ -1,7 +1,8 @@
 """Leaks: messages that consumers should have acknowledged but have not. A clean test leaves none."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
@@ -23,7 +24,7 @@ _LEAKING = (
 )
 
 
-class Leak(NamedTuple):
+class Leak(msgspec.Struct, frozen=True):
     """A message that a group has not acknowledged, and its state in that group."""
 
     group: str

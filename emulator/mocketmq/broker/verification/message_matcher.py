@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from mocketmq.errors import shorten
 from mocketmq.json_path import Step, parse_path, values_at
@@ -12,7 +14,7 @@ from mocketmq.message.properties import KEYS, TAGS
 _NO_JSON = object()
 
 
-class MessageMatcher(NamedTuple):
+class MessageMatcher(msgspec.Struct, frozen=True):
     """Conditions, all of which must hold. None matches anything. Made by :func:`make_matcher`.
 
     ``body`` is bytes, a text, or any other JSON value, which the parsed body must equal.

@@ -1,11 +1,11 @@
 """A message that a producer sent, with the positions of its deliveries, retries and dead letters."""
 
-from typing import NamedTuple
+import msgspec
 
 from mocketmq.store.queue import Queue
 
 
-class QueuePosition(NamedTuple):
+class QueuePosition(msgspec.Struct, frozen=True):
     """The position at which consumers find a record of a message, and the instant from which they do."""
 
     queue: Queue
@@ -14,7 +14,7 @@ class QueuePosition(NamedTuple):
     at_us: int
 
 
-class Again(NamedTuple):
+class Again(msgspec.Struct, frozen=True):
     """The result of a group's last failure: a retry, parked until ``due_us``, or a dead letter."""
 
     position: QueuePosition | None  # None while it is parked

@@ -1,7 +1,9 @@
 """Locks queues for clients that consume in order (docs/protocol/remoting.md §8.5)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.consuming.queue_locks import TopicQueue
@@ -14,7 +16,7 @@ from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
 
 
-class _Locking(NamedTuple):
+class _Locking(msgspec.Struct, frozen=True):
     client_id: str
     group: str
     queues: Mapping[TopicQueue, Mapping[str, Any]]  # as the client wrote them
