@@ -1,4 +1,4 @@
-"""Whether this installation has compiled modules, as bundles and most wheels of a release do."""
+"""Whether this installation has compiled modules, as most wheels of a release do."""
 
 from importlib.machinery import PathFinder
 
