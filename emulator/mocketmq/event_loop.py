@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from mocketmq.errors import EmulatorError
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -23,6 +25,16 @@ async def run_to_completion(work: Awaitable[T]) -> T:
     except asyncio.CancelledError:
         going.add_done_callback(log_defect)
         raise
+
+
+def completed(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Let every call of an async function run to its end, like :func:`run_to_completion`."""
+
+    @wraps(function)
+    async def complete(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await run_to_completion(function(*args, **kwargs))
+
+    return complete
 
 
 def log_defect(ended: asyncio.Future[Any]) -> None:

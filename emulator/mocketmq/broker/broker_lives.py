@@ -19,6 +19,8 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -41,7 +43,7 @@ from mocketmq.broker.replication import Replication
 from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.errors import BrokerStateError
-from mocketmq.event_loop import run_to_completion
+from mocketmq.event_loop import completed
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.timer import Timer
@@ -71,44 +73,28 @@ class BrokerLoss(msgspec.Struct, frozen=True):
     lost: int
 
 
+@dataclass(eq=False, repr=False)
 class BrokerLives:
     """Changes the conditions of brokers, one at a time.
 
     Changes that delete messages also hold the timer's lock, which is always taken first.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        timer: Timer,
-        brokers: ClusterBrokers,
-        held: HeldDeliveries,
-        locks: QueueLocks,
-        outage: Outage,
-        end_polls: Callable[[], None],
-        wipe: Callable[[BrokerShare], Awaitable[None]],
-        lose: Callable[[BrokerShare, int, int, int], Awaitable[int]],
-        loses: CrashLoss,
-        replication: Replication,
-        slave_offsets: SlaveOffsets,
-        committed_offsets: CommittedOffsets,
-    ) -> None:
-        self._clock = store.clock
-        self._writer = store.writer
-        self._timer = timer
-        self._brokers = brokers
-        self._held = held
-        self._locks = locks
-        self._outage = outage
-        self._end_polls = end_polls
-        self._wipe = wipe
-        self._lose = lose
-        self._loses = loses
-        self._replication = replication
-        self._slave_offsets = slave_offsets
-        self._committed_offsets = committed_offsets
-        self._lock = asyncio.Lock()
-        self.changes: deque[BrokerChange] = deque(maxlen=MAX_CHANGES)  # since the last reset or restore
+    _store: Store
+    _timer: Timer
+    _brokers: ClusterBrokers
+    _held: HeldDeliveries
+    _locks: QueueLocks
+    _outage: Outage
+    _end_polls: Callable[[], None]
+    _wipe: Callable[[BrokerShare], Awaitable[None]]
+    _lose: Callable[[BrokerShare, int, int, int], Awaitable[int]]
+    _loses: CrashLoss
+    _replication: Replication
+    _slave_offsets: SlaveOffsets
+    _committed_offsets: CommittedOffsets
+    _lock: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    changes: deque[BrokerChange] = field(init=False, default_factory=partial(deque, maxlen=MAX_CHANGES))
 
     async def load(self) -> None:
         """Release messages held for brokers that were down when the process ended. All brokers run now.
@@ -117,6 +103,7 @@ class BrokerLives:
         """
         await self._release([name for name in await self._held.counts() if name.endswith(DOWN)])
 
+    @completed
     async def crash(self, name: str, loses: CrashLoss | None = None) -> BrokerLoss:
         """End a broker's connections and close its ports. Its routes stay for a while.
 
@@ -125,17 +112,15 @@ class BrokerLives:
         and a StoreError.
         """
         loses = self._loses if loses is None else loses
-        return await run_to_completion(self._crash(name, loses))
-
-    async def _crash(self, name: str, loses: CrashLoss) -> BrokerLoss:
         if not loses:  # also works while the clock moves
             return await self._end(name, "crashed", 0)
         async with self._timer.intervention():
             return await self._end(name, "crashed", loses)
 
+    @completed
     async def shut_down(self, name: str) -> RegisteredBroker:
         """Take a broker out of all routes, end its connections and close its ports. Raises like ``crash``."""
-        return (await run_to_completion(self._end(name, "shut-down", 0))).broker
+        return (await self._end(name, "shut-down", 0)).broker
 
     async def _end(self, name: str, state: BrokerState, loses: CrashLoss) -> BrokerLoss:
         lost = 0
@@ -176,15 +161,13 @@ class BrokerLives:
 
         self._locks.forget(is_lost)
 
+    @completed
     async def promote(self, name: str) -> BrokerLoss:
         """Make the slave of a broker its master, which has what was replicated. The rest is lost.
 
         A broker that runs becomes the slave. One that is down or cut off ends, and is the slave when it
         starts again. Raises BrokerNotFoundError, BrokerStateError unless a slave runs, and a StoreError.
         """
-        return await run_to_completion(self._promote_alone(name))
-
-    async def _promote_alone(self, name: str) -> BrokerLoss:
         async with self._timer.intervention(), self._lock:
             broker = self._brokers.broker_named(name)
             self._check_has_running_slave(broker)
@@ -238,7 +221,7 @@ class BrokerLives:
 
     def _silent_us(self, broker: RegisteredBroker) -> int:
         silent_us = broker.condition.silent_us
-        return self._clock.now_us() if silent_us is None else silent_us
+        return self._store.clock.now_us() if silent_us is None else silent_us
 
     async def cut_off(self, name: str, side: CutOff) -> RegisteredBroker:
         """Cut a broker off from its clients or from the name servers. Raises like ``crash``."""
@@ -270,15 +253,13 @@ class BrokerLives:
         self._brokers.set_condition(broker, broker.condition._replace(**changed))
         self._note(broker, what)
 
+    @completed
     async def start(self, name: str) -> RegisteredBroker:
         """Start a broker again on its ports, and deliver the messages that became due while it was down.
 
         If its slave was promoted, it starts as the slave. Raises BrokerNotFoundError, and BrokerStateError if
         nothing of the broker is down.
         """
-        return await run_to_completion(self._start_one(name))
-
-    async def _start_one(self, name: str) -> RegisteredBroker:
         async with self._lock:
             broker = self._brokers.broker_named(name)
             condition = broker.condition
@@ -302,22 +283,18 @@ class BrokerLives:
             raise self._runs(broker)
         return broker
 
+    @completed
     async def wipe(self, name: str) -> RegisteredBroker:
         """Delete all that a broker has, as if its disk were lost. Raises like ``start``."""
-        return await run_to_completion(self._wipe_one(name))
-
-    async def _wipe_one(self, name: str) -> RegisteredBroker:
         async with self._timer.intervention(), self._lock:
             broker = self._ended(name)
             await self._wipe(broker.share)
             self._note(broker, "wiped")
             return broker
 
+    @completed
     async def start_all(self) -> None:
         """Start every broker that is down, and end all that troubles the others."""
-        await run_to_completion(self._start_all())
-
-    async def _start_all(self) -> None:
         async with self._lock:
             await self._start({each: HEALTHY for each in self._brokers if each.condition != HEALTHY})
 
@@ -372,8 +349,8 @@ class BrokerLives:
 
     def _note(self, broker: RegisteredBroker, what: str) -> None:
         log.info("%s: %s", broker.name, what)
-        after_offset = self._writer.next_log_offset - 1
-        self.changes.append(BrokerChange(self._clock.now_us(), after_offset, broker.name, what))
+        after_offset = self._store.writer.next_log_offset - 1
+        self.changes.append(BrokerChange(self._store.clock.now_us(), after_offset, broker.name, what))
 
     async def _release(self, downtimes: Sequence[str]) -> None:
         def work(batch: Batch) -> None:
@@ -381,7 +358,7 @@ class BrokerLives:
                 self._held.release(batch, each)
 
         if downtimes:
-            await self._writer.commit(work)
+            await self._store.writer.commit(work)
 
 
 def _messages(count: int) -> str:

@@ -9,6 +9,7 @@ by offset from the trail. docs/messages.md lists the words for records, events a
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from mocketmq.broker.consuming.ledger_notes import PullTrail
@@ -88,22 +89,15 @@ class Event(NamedTuple):
     label: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class Lives:
     """Derives events from records."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        topics: Topics,
-        schemes: SchemeSet,
-        trail: PullTrail,
-        brokers: ClusterBrokers,
-    ) -> None:
-        self._clock = clock
-        self._topics = topics
-        self._schemes = schemes
-        self._trail = trail
-        self._brokers = brokers
+    _clock: Clock
+    _topics: Topics
+    _schemes: SchemeSet
+    _trail: PullTrail
+    _brokers: ClusterBrokers
 
     def waiting(self, message: StoredMessage) -> RecordRow:
         """Make the row of a pending message outside of the store."""

@@ -11,7 +11,7 @@ from itertools import islice
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import BrokerCondition, ClusterBrokers, RegisteredBroker
 from mocketmq.errors import NameServerNotFoundError
-from mocketmq.event_loop import run_to_completion
+from mocketmq.event_loop import completed
 
 
 class NameServerView:
@@ -86,16 +86,14 @@ class NameServerViews:
             raise NameServerNotFoundError(number, len(self._all))
         return self._all[number - 1]
 
+    @completed
     async def set_stopped(self, number: int, *, is_stopped: bool) -> NameServerView:
         """Close the port of a name server and end its connections, or open it again."""
         found = self.numbered(number)
-        await run_to_completion(self._set_stopped(found, is_stopped))
-        return found
-
-    async def _set_stopped(self, view: NameServerView, is_stopped: bool) -> None:
         async with self._lock:
-            view.is_stopped = is_stopped
+            found.is_stopped = is_stopped
             await self._outage.update()
+        return found
 
     async def correct_all(self) -> None:
         """Start every name server, and let all of them tell the truth."""

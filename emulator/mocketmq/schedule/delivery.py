@@ -7,23 +7,11 @@ nor repeats a message.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from mocketmq.message.message import Draft
-from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.schedule.ledger import DueMessage, LedgerWriter
 from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
-
-
-class DueMessage(NamedTuple):
-    """A message to deliver, without its content. Instants in emulated microseconds."""
-
-    queue: Queue  # where the message becomes visible
-    parked_offset: int  # log offset of the parked record, or the number of a message outside of the store
-    level: int | None
-    stored_us: int
-    due_us: int
-
 
 Catch = Callable[[Batch, str, DueMessage, Draft | int, int], int | None]
 """``catch(batch, scheme, message, content, fires_us)`` returns the log offset of a held record, or None."""
@@ -82,23 +70,13 @@ class Delivery:
     def _append(
         self, batch: Batch, message: DueMessage, content: Draft | int, picked_us: int, *, forced: bool
     ) -> int:
-        queue, parked_offset, level, stored_us, due_us = message
+        parked_offset = message.parked_offset
         if isinstance(content, int):
-            log_offset = batch.copy(queue, parked_offset, content)
+            log_offset = batch.copy(message.queue, parked_offset, content)
         else:
-            log_offset = batch.append(queue, content, "delivered", parked_offset=parked_offset).log_offset
-        self._ledger.record(
-            batch,
-            log_offset,
-            queue,
-            parked_offset=parked_offset,
-            scheme=self._scheme,
-            level=level,
-            stored_us=stored_us,
-            due_us=due_us,
-            picked_us=picked_us,
-            forced=forced,
-        )
+            stored = batch.append(message.queue, content, "delivered", parked_offset=parked_offset)
+            log_offset = stored.log_offset
+        self._ledger.record(batch, log_offset, message, self._scheme, picked_us, forced=forced)
         return log_offset
 
     def _count(self, message: DueMessage, size: int, *, is_early: bool) -> None:

@@ -1,5 +1,6 @@
 """Due entries and their sources. The timer merges the entries of all sources in order of due time."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
@@ -29,6 +30,7 @@ class DueSource(Protocol):
     def next_due_us(self) -> int | None:
         """The earliest due time, or None if nothing will become due. Must be cheap."""
 
+    @abstractmethod
     def firing(self, until_us: int) -> AbstractAsyncContextManager[DueNow]:
         """Prepare a batch of entries due by ``until_us``; the timer writes the transaction inside the block.
 

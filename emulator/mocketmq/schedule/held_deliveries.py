@@ -17,10 +17,9 @@ from mocketmq.faults.injector import FaultInjector
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
-from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.lateness_playback import RECORDED, Playback
-from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.schedule.ledger import DueMessage, LedgerWriter
 from mocketmq.schedule.scheme import EndOfWait, PendingFigures, TopicLookup
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, first_messages
@@ -318,18 +317,9 @@ class HeldDeliveries:
             self._postpone(batch, row, downtime)
             return
         log_offset = batch.copy(queue, row.record_offset, row.size)
-        self._ledger.record(
-            batch,
-            log_offset,
-            queue,
-            parked_offset=row.parked_offset,
-            scheme=row.scheme,
-            level=row.level,
-            stored_us=row.stored_us,
-            due_us=row.due_us,
-            picked_us=max(picked_us, row.release_us or 0),
-            fault=row.fault,
-        )
+        message = DueMessage(queue, row.parked_offset, row.level, row.stored_us, row.due_us)
+        picked_us = max(picked_us, row.release_us or 0)
+        self._ledger.record(batch, log_offset, message, row.scheme, picked_us, fault=row.fault)
         batch.execute(_DONE, (row.held,))
         batch.on_commit(partial(self._has_delivered, row))
 
@@ -378,7 +368,6 @@ class HeldDeliveries:
         return [PendingFigures(self.name, None, self.pending, self._next_us, None)] if self._records else []
 
     def holds(self, parked: StoredMessage) -> bool:
-        """Whether the message is held."""
         return self.held_by(parked) is not None
 
     async def page(
@@ -413,7 +402,6 @@ class HeldDeliveries:
     # Cancel and force
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage], why: EndOfWait = "cancelled") -> int:
-        """Cancel these messages."""
         return self.cancel_records(batch, (one.log_offset for one in messages if self.holds(one)), why)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
@@ -436,23 +424,12 @@ class HeldDeliveries:
         return len(offsets)
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
-        """Deliver the message now."""
         if parked.due_us is None or parked.real_queue_key is None:
             raise NotPendingError(f"message {parked.unique_key} is not a delayed message")
         queue = self._queue_of(parked.real_queue_key)
         log_offset = batch.copy(queue, parked.log_offset, len(parked.body))
-        self._ledger.record(
-            batch,
-            log_offset,
-            queue,
-            parked_offset=parked.log_offset,
-            scheme=self.name,
-            level=None,
-            stored_us=parked.store_us,
-            due_us=parked.due_us,
-            picked_us=batch.now_us,
-            forced=True,
-        )
+        message = DueMessage(queue, parked.log_offset, None, parked.store_us, parked.due_us)
+        self._ledger.record(batch, log_offset, message, self.name, batch.now_us, forced=True)
         batch.execute(_FORGET, (parked.log_offset,))
         batch.execute(_INTERVENE, (parked.log_offset, "forced", batch.now_us))
         batch.on_commit(partial(self._forget, [parked.log_offset]))
@@ -462,7 +439,6 @@ class HeldDeliveries:
             self._records.pop(offset, None)
 
     def clear(self, batch: Batch) -> None:
-        """Forget all held messages."""
         batch.sweep("DELETE FROM held_deliveries")
 
         def forget() -> None:

@@ -33,6 +33,8 @@ upstream does; ``due_us`` is still the original due time. Pending messages are r
 of cancelled and forced messages.
 """
 
+from typing import NamedTuple
+
 from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 
@@ -51,6 +53,16 @@ _PULLED = (
 _ACKED = "UPDATE deliveries SET acked_us = ? WHERE delivered_offset = ? AND acked_us IS NULL"
 
 
+class DueMessage(NamedTuple):
+    """A message to deliver, without its content. Instants in emulated microseconds."""
+
+    queue: Queue  # where the message becomes visible
+    parked_offset: int  # log offset of the parked record, or the number of a message outside of the store
+    level: int | None
+    stored_us: int
+    due_us: int
+
+
 class LedgerWriter:
     """Writes the rows of one run of the broker, always in the caller's transaction."""
 
@@ -61,35 +73,18 @@ class LedgerWriter:
         self,
         batch: Batch,
         delivered_offset: int,
-        queue: Queue,
-        *,
-        parked_offset: int,
+        message: DueMessage,
         scheme: str,
-        level: int | None,
-        stored_us: int,
-        due_us: int,
         picked_us: int,
+        *,
         forced: bool = False,
         fault: str | None = None,
     ) -> None:
         """Record the delivery of a message that was placed in this batch."""
-        batch.execute(
-            _RECORD,
-            (
-                delivered_offset,
-                self._run,
-                parked_offset,
-                queue.topic,
-                queue.queue_id,
-                scheme,
-                level,
-                int(forced),
-                stored_us,
-                due_us,
-                picked_us,
-                fault,
-            ),
-        )
+        queue, parked_offset, level, stored_us, due_us = message
+        where = (delivered_offset, self._run, parked_offset, queue.topic, queue.queue_id)
+        times = (stored_us, due_us, picked_us)
+        batch.execute(_RECORD, (*where, scheme, level, int(forced), *times, fault))
 
     def pulled(self, batch: Batch, delivered_offset: int, group: str, at_us: int | None = None) -> None:
         """Record that a consumer of the group got the message, by default at the batch's time."""

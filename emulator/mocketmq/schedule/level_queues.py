@@ -25,8 +25,9 @@ import msgspec
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, RecordKind, StoredMessage
-from mocketmq.schedule.delivery import Delivery, DueMessage
+from mocketmq.schedule.delivery import Delivery
 from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.ledger import DueMessage
 from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
@@ -80,12 +81,10 @@ class LevelQueues:
 
     @property
     def delivered(self) -> int:
-        """Messages delivered since the start, without forced ones."""
         return self._delivery.delivered
 
     @property
     def early(self) -> int:
-        """Messages delivered before their due time, which is a defect."""
         return self._delivery.early
 
     def park(
@@ -249,7 +248,6 @@ class LevelQueues:
 
     @property
     def pending(self) -> int:
-        """The number of pending messages."""
         return sum(level.pending for level in self.levels)
 
     async def page(
@@ -306,14 +304,12 @@ class LevelQueues:
         return states
 
     def figures(self) -> Sequence[PendingFigures]:
-        """Pending messages, one row per level."""
         return [
             PendingFigures(self.name, state.level, state.pending, state.next_due_us, state.oldest_overdue_us)
             for state in self.states()
         ]
 
     def holds(self, parked: StoredMessage) -> bool:
-        """Whether the message is still pending in its level."""
         return self._level_holding(parked.queue_key, parked.queue_offset) is not None
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
@@ -330,7 +326,6 @@ class LevelQueues:
         return level
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage], why: EndOfWait = "cancelled") -> int:
-        """Cancel pending messages, and return how many there were."""
         return self._cancel(batch, ((m.queue_key, m.queue_offset, m.log_offset) for m in messages), why)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
@@ -353,7 +348,6 @@ class LevelQueues:
         return sum(map(len, settled.values()))
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
-        """Deliver the pending message now, before it is due."""
         level = self._level_holding(parked.queue_key, parked.queue_offset)
         assert level is not None  # noqa: S101 - see DelayScheme
         entry = _parked_of(parked)

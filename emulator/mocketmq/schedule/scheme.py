@@ -5,8 +5,9 @@ absolute due times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`).
 """
 
 import asyncio
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -19,9 +20,12 @@ from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
+from mocketmq.store.writer import MAX_BATCH_BYTES
 
 EndOfWait = Literal["cancelled", "lost"]
 """Why a pending message is never delivered. Lost ones are those that their broker lost when it crashed."""
+_PAGE: Final = 16_384
+"""Number of pending messages that are read together. Some schemes scan all of theirs for each page."""
 _OTHERS_NUMBER: Final = 1 << 60
 """Lower bound of foreign numbers. Own numbers stay below it, because they come from the wall clock."""
 
@@ -76,6 +80,7 @@ class DelayScheme(DueSource, Protocol):
         """Messages delivered before their due time, which is a defect."""
 
     @property
+    @abstractmethod
     def pending(self) -> int:
         """The number of pending messages."""
 
@@ -85,9 +90,11 @@ class DelayScheme(DueSource, Protocol):
     def figures(self) -> Sequence[PendingFigures]:
         """Pending messages, one row per level."""
 
+    @abstractmethod
     def holds(self, parked: StoredMessage) -> bool:
         """Whether this message is still pending here."""
 
+    @abstractmethod
     async def page(
         self,
         after: int,
@@ -114,6 +121,7 @@ class DelayScheme(DueSource, Protocol):
     def force(self, batch: Batch, parked: StoredMessage) -> None:
         """Deliver the message now. It must be pending in this scheme (``holds``)."""
 
+    @abstractmethod
     def clear(self, batch: Batch) -> None:
         """Forget all pending messages."""
 
@@ -122,6 +130,15 @@ class DelayScheme(DueSource, Protocol):
 
     async def close(self) -> None:
         """Save all unsaved state, and release files and tasks. May be called twice."""
+
+
+async def pending_in(scheme: DelayScheme) -> AsyncIterator[StoredMessage]:
+    """All messages pending in a scheme, read page by page."""
+    after = -1
+    while page := await scheme.page(after, _PAGE, max_bytes=MAX_BATCH_BYTES):
+        for message in page:
+            yield message
+        after = page[-1].log_offset
 
 
 class Numbers:

@@ -9,9 +9,8 @@ message still in the scheme after a kill, or restored from a backup, is recogniz
 """
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple
 
@@ -22,9 +21,9 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import RefusedError
 from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
 from mocketmq.message.message_id import Identity, key_hash, offset_message_id
-from mocketmq.schedule.delivery import Delivery, DueMessage
-from mocketmq.schedule.due import DueNow
-from mocketmq.schedule.scheme import EndOfWait, FileFigures, PendingFigures, SchemeContext
+from mocketmq.schedule.delivery import Delivery
+from mocketmq.schedule.ledger import DueMessage
+from mocketmq.schedule.scheme import DelayScheme, EndOfWait, FileFigures, PendingFigures, SchemeContext
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
@@ -63,13 +62,12 @@ class KeptRecord(NamedTuple):
     content: bytes
 
 
-class TimedScheme(ABC):
+class TimedScheme(DelayScheme):
     """Keeps messages with an absolute due time. The timer fires them and removes them under its lock.
 
-    Implements :class:`~mocketmq.schedule.scheme.DelayScheme` except for the abstract methods.
+    A scheme also implements the abstract methods of :class:`~mocketmq.schedule.scheme.DelayScheme`. It has no
+    levels, so its page of a level is empty.
     """
-
-    name: str
 
     def __init__(self, context: SchemeContext) -> None:
         self.context = context
@@ -106,25 +104,8 @@ class TimedScheme(ABC):
         """Forget these settled messages."""
 
     @abstractmethod
-    def clear(self, batch: Batch) -> None:
-        """Forget all pending messages when this batch is committed. Runs under the timer's lock."""
-
-    @property
-    @abstractmethod
-    def pending(self) -> int:
-        """The number of pending messages."""
-
-    @abstractmethod
     def first_due_us(self) -> int | None:
         """The earliest due time; None without pending messages."""
-
-    @abstractmethod
-    def firing(self, until_us: int) -> AbstractAsyncContextManager[DueNow]:
-        """Prepare a batch of messages due by ``until_us``; see :meth:`DueSource.firing`."""
-
-    @abstractmethod
-    def holds(self, parked: StoredMessage) -> bool:
-        """Whether this message is still pending here."""
 
     @abstractmethod
     async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
@@ -136,21 +117,6 @@ class TimedScheme(ABC):
     @abstractmethod
     async def numbered(self, number: int) -> StoredMessage | None:
         """The pending message with this number, or None."""
-
-    @abstractmethod
-    async def page(
-        self,
-        after: int,
-        limit: int,
-        *,
-        topic: str | None = None,
-        level: int | None = None,
-        max_bytes: int = NO_LIMIT,
-    ) -> list[StoredMessage]:
-        """Up to ``limit`` pending messages numbered above ``after``, in order; none for a ``level``.
-
-        The page may end with the message that brings its bodies to ``max_bytes``.
-        """
 
     @abstractmethod
     async def newest(self, before: int, limit: int) -> NewestPage:
@@ -167,7 +133,6 @@ class TimedScheme(ABC):
         return SendReceipt(offset_message_id(stored.store_host, stored.log_offset), queue.queue_id, 0)
 
     def next_delivery_us(self) -> int | None:
-        """The instant of the next delivery; None without pending messages."""
         return self.first_due_us()
 
     def file_figures(self) -> FileFigures | None:
@@ -194,7 +159,7 @@ class TimedScheme(ABC):
         """
         self._check_is_restorable(len(records))
 
-    async def unstage(self) -> None:  # noqa: B027 - most schemes have nothing to remove
+    async def unstage(self) -> None:
         """Remove what :meth:`stage` has written, because the restore failed."""
 
     def restore(self, batch: Batch, records: Sequence[KeptRecord]) -> None:
@@ -212,27 +177,23 @@ class TimedScheme(ABC):
         """Start background tasks; a task that ends before ``close`` has failed."""
         return ()
 
-    async def close(self) -> None:  # noqa: B027 - most schemes have nothing to close
+    async def close(self) -> None:
         """End background tasks. May be called twice."""
 
     # Shared by all schemes
 
     @property
     def delivered(self) -> int:
-        """Messages delivered since the start, without forced ones."""
         return self.delivery.delivered
 
     @property
     def early(self) -> int:
-        """Messages delivered before their due time, which is a defect."""
         return self.delivery.early
 
     def next_due_us(self) -> int | None:
-        """The instant of the next firing."""
         return self.next_delivery_us()
 
     def figures(self) -> Sequence[PendingFigures]:
-        """Pending messages, in one row."""
         due_us = self.first_due_us()
         is_overdue = due_us is not None and due_us < self.context.store.clock.now_us()
         return [PendingFigures(self.name, None, self.pending, due_us, due_us if is_overdue else None)]
@@ -275,7 +236,6 @@ class TimedScheme(ABC):
         self.settle(batch, _identity(message), due.due_us // US_PER_MS, "delivered", offset)
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
-        """Deliver the pending message now."""
         due, draft = self._due(batch, parked)
         offset = self.delivery.force(batch, due, draft)
         self.settle(batch, _identity(parked), due.due_us // US_PER_MS, "forced", offset)
@@ -307,7 +267,6 @@ class TimedScheme(ABC):
         return len(each_once)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up the topic's pending messages, and return the work that cancels them."""
         messages = await self.page(-1, self.pending, topic=topic)
         return lambda batch: self.cancel(batch, messages)
 

@@ -6,6 +6,7 @@ docs/protocol/remoting.md §2.10.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
@@ -72,25 +73,15 @@ class QueueTimes(NamedTuple):
     delay_ms: int
 
 
+@dataclass(eq=False, repr=False)
 class GroupProgress:
     """Answers from memory, with times from the store."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        groups: ConsumingGroups,
-        levels: LevelQueues,
-        held: HeldDeliveries,
-    ) -> None:
-        self._database = store.database
-        self._clock = store.clock
-        self._topics = registry.topics
-        self._groups = groups
-        self._clients = registry.clients
-        self._statistics = registry.statistics
-        self._levels = levels
-        self._held = held
+    _store: Store
+    _registry: Registry
+    _groups: ConsumingGroups
+    _levels: LevelQueues
+    _held: HeldDeliveries
 
     def topics_of(self, group_name: str) -> list[str]:
         """The topics that the group has consumed. The group may be deleted, if its offsets are kept."""
@@ -103,12 +94,12 @@ class GroupProgress:
             for name in self._groups.with_offsets()
             if any(queue.topic == topic_name for queue in self._groups.offsets_of(name))
         }
-        return sorted(consumed | set(self._clients.subscribers(topic_name)))
+        return sorted(consumed | set(self._registry.clients.subscribers(topic_name)))
 
     def queues_of(self, group: ConsumingGroup) -> list[GroupQueue]:
         """The group's position in each queue that it has consumed, and in each of its retry queues."""
         found = group.uncommitted | group.queues
-        retries = self._topics.find_topic(retry_topic(group.name))
+        retries = self._registry.topics.find_topic(retry_topic(group.name))
         for queue in retries.queues if retries else ():
             found.setdefault(queue, GroupQueue(group, queue, queue.min_offset))
         return sorted(
@@ -124,10 +115,10 @@ class GroupProgress:
         found: Counter[tuple[str, int]] = Counter()
         for level in self._levels.levels:
             if level.pending:
-                rows = await self._database.rows(_RETRYING, (level.queue.key, level.next_offset))
-                found.update({self._topics.queue(key).place: count for key, count in rows})
+                rows = await self._store.database.rows(_RETRYING, (level.queue.key, level.next_offset))
+                found.update({self._registry.topics.queue(key).place: count for key, count in rows})
         for key, count in await self._held.by_queue():
-            place = self._topics.queue(key).place
+            place = self._registry.topics.queue(key).place
             if place[0].startswith(RETRY_PREFIX):
                 found[place] += count
         return found
@@ -137,7 +128,7 @@ class GroupProgress:
 
         RocketMQ 4 omits readable queues that are not writable. Raises TopicNotFoundError.
         """
-        topic = self._topics.get(topic_name)
+        topic = self._registry.topics.get(topic_name)
         queues = topic.configured(read=is_of_5, write=True)
         times = await self._times((queue, queue.next_offset - 1) for queue in queues)
         return [(queue, times.get((queue.key, queue.next_offset - 1), 0)) for queue in queues]
@@ -151,7 +142,7 @@ class GroupProgress:
         RocketMQ 5 a pull with its own filter counts as a subscription.
         """
         names = self.topics_of(group_name) if topic_name is None else [topic_name]
-        live = self._clients.find_connected_group(group_name)
+        live = self._registry.clients.find_connected_group(group_name)
         group = self._groups.find_group(group_name)
         wanted = set(live.subscriptions) if live else set()
         if wanted and is_of_5:
@@ -159,7 +150,7 @@ class GroupProgress:
         topics = [
             topic
             for name in names
-            if (topic := self._topics.find_topic(name)) and (not wanted or topic.name in wanted)
+            if (topic := self._registry.topics.find_topic(name)) and (not wanted or topic.name in wanted)
         ]
         return [await self._in_topic(group_name, group, topic) for topic in topics]
 
@@ -178,14 +169,14 @@ class GroupProgress:
         queues = [
             one._replace(last_ms=times.get((one.queue.key, one.committed_offset - 1), 0)) for one in found
         ]
-        meter = self._statistics.groups.get((topic.name, name))
-        window = self._statistics.window(meter, MINUTE_US) if meter else None
+        meter = self._registry.statistics.groups.get((topic.name, name))
+        window = self._registry.statistics.window(meter, MINUTE_US) if meter else None
         return TopicProgress(topic, queues, window.per_second(window.added.messages) if window else 0.0)
 
     async def time_spans(self, group_name: str, topic_name: str) -> list[QueueTimes]:
         """The times of the topic's writable queues. Raises TopicNotFoundError."""
-        topic, offsets = self._topics.get(topic_name), self._groups.offsets_of(group_name)
-        now_ms = self._clock.now_us() // US_PER_MS
+        topic, offsets = self._registry.topics.get(topic_name), self._groups.offsets_of(group_name)
+        now_ms = self._store.clock.now_us() // US_PER_MS
         spans = []
         for queue in topic.configured(read=False, write=True):
             committed = offsets.get(queue, 0)
@@ -220,10 +211,10 @@ class GroupProgress:
 
     async def oldest(self) -> tuple[int, int] | None:
         """The log offset and the time of the oldest message; None without messages."""
-        rows = await self._database.rows(_OLDEST)
+        rows = await self._store.database.rows(_OLDEST)
         return (rows[0][0], rows[0][1] // US_PER_MS) if rows else None
 
     async def _times(self, places: Iterable[tuple[Queue, int]]) -> Mapping[tuple[int, int], int]:
         wanted = [(queue.key, offset) for queue, offset in places if queue.min_offset <= offset]
-        found = await store_times(self._database, wanted)
+        found = await store_times(self._store.database, wanted)
         return {place: store_us // US_PER_MS for place, store_us in found.items()}

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -71,25 +72,16 @@ class History(msgspec.Struct, frozen=True):
     faults: list[FaultRecord]
 
 
+@dataclass(eq=False, repr=False)
 class Histories:
     """Looks messages up by id or key, without consuming them."""
 
-    def __init__(
-        self,
-        store: Store,
-        topics: Topics,
-        schemes: SchemeSet,
-        keys: MessageKeys,
-        notes: LedgerNotes,
-        lives: Lives,
-    ) -> None:
-        self._store_host = store.writer.store_host
-        self._database = store.database
-        self._schemes = schemes
-        self._topics = topics
-        self._keys = keys
-        self._notes = notes
-        self._lives = lives
+    _store: Store
+    _topics: Topics
+    _schemes: SchemeSet
+    _keys: MessageKeys
+    _notes: LedgerNotes
+    _lives: Lives
 
     async def records(self, message_id: str) -> list[StoredMessage]:
         """The records of a message, oldest first, by its unique key or the id of any of its records.
@@ -127,7 +119,7 @@ class Histories:
         Each client gets the address to which it connected, so any address of this machine is accepted.
         """
         ip, _, port = host.rpartition(":")
-        ours = [one.rpartition(":") for one in (self._store_host, named.store_host)]
+        ours = [one.rpartition(":") for one in (self._store.writer.store_host, named.store_host)]
         return port in [port for _, _, port in ours] and (ip in [ip for ip, _, _ in ours] or _is_local(ip))
 
     async def at(self, log_offset: int) -> StoredMessage:
@@ -141,9 +133,9 @@ class Histories:
         """The record, or for the number of a message in a delay scheme, the message or its later record."""
         if waiting := await self._schemes.numbered(log_offset):
             return waiting
-        named = await messages_at(self._database, [log_offset])
-        if not named and (became := await self._database.rows(_BECAME, (log_offset,))):
-            named = await messages_at(self._database, became[0])
+        named = await messages_at(self._store.database, [log_offset])
+        if not named and (became := await self._store.database.rows(_BECAME, (log_offset,))):
+            named = await messages_at(self._store.database, became[0])
         return next(iter(named.values()), None)
 
     async def query(
@@ -197,23 +189,23 @@ class Histories:
         records, omitted = await self._records(message_id)
         offsets = [record.log_offset for record in records]
         marks = ",".join("?" * len(offsets))
-        found = await self._database.rows(f"{RECORDS} WHERE m.log_offset IN ({marks})", offsets)
+        found = await self._store.database.rows(f"{RECORDS} WHERE m.log_offset IN ({marks})", offsets)
         stored = {row[0]: RecordRow._make(row) for row in found}
         rows = [stored.get(record.log_offset) or self._lives.waiting(record) for record in records]
-        deliveries = await self._database.rows(
+        deliveries = await self._store.database.rows(
             "SELECT delivered_offset, parked_offset, scheme, stored_us, due_us, picked_us, delivered_us,"
             " forced, pulled_us, pulled_by, acked_us, fault FROM deliveries"
             f" WHERE delivered_offset IN ({marks}) ORDER BY 1",
             offsets,
         )
-        interventions = await self._database.rows(
+        interventions = await self._store.database.rows(
             f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1",
             offsets,
         )
-        faults = await self._database.rows(_FAULTS, (records[0].unique_key,))
+        faults = await self._store.database.rows(_FAULTS, (records[0].unique_key,))
         receipts: list[ReceiptRecord] = []
         attempts: list[str] = []
-        for *values, text in await receipts_of_messages(self._database, offsets):
+        for *values, text in await receipts_of_messages(self._store.database, offsets):
             receipts.append(ReceiptRecord(*values))
             attempts.append(text)
         outcomes = [one.outcome for one in receipts if one.log_offset == offsets[-1]]

@@ -1,6 +1,7 @@
 """List pending delayed messages, cancel them, deliver them now, or recall them for their senders."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -31,22 +32,15 @@ class PendingMessage(msgspec.Struct, frozen=True):
     fault: str | None
 
 
+@dataclass(eq=False, repr=False)
 class PendingMessages:
     """The pending messages of all delay schemes."""
 
-    def __init__(
-        self,
-        timer: Timer,
-        topics: Topics,
-        schemes: SchemeSet,
-        held: HeldDeliveries,
-        histories: Histories,
-    ) -> None:
-        self._timer = timer
-        self._topics = topics
-        self._schemes = schemes
-        self._held = held
-        self._histories = histories
+    _timer: Timer
+    _topics: Topics
+    _schemes: SchemeSet
+    _held: HeldDeliveries
+    _histories: Histories
 
     @property
     def count(self) -> int:

@@ -10,6 +10,7 @@ this is one durable transaction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -22,9 +23,9 @@ from mocketmq.clock import LATEST_US
 from mocketmq.message.broker_share import BrokerShare, is_shared_out
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
-from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.scheme import DelayScheme
+from mocketmq.schedule.ledger import DueMessage
+from mocketmq.schedule.scheme import DelayScheme, pending_in
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.batch import Batch
@@ -32,10 +33,7 @@ from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import OpenReceipt, delete_receipts, receipts_acked_since
 from mocketmq.store.store import Store
-from mocketmq.store.writer import MAX_BATCH_BYTES
 
-_PAGE: Final = 16_384
-"""Number of pending messages that are read together. Some schemes scan all of theirs for each page."""
 _STORED_SINCE: Final = """
 SELECT m.log_offset, m.kind, m.queue_key, m.queue_offset, m.real_queue_key, length(m.body), p.log_offset,
  d.parked_offset, d.scheme, d.level, d.stored_us, d.due_us, d.forced, d.fault
@@ -97,35 +95,22 @@ class _Found(NamedTuple):
     since_us: int
 
 
+@dataclass(eq=False, repr=False)
 class CrashLoss:
     """Loses the newest of what one broker of the cluster has.
 
     ``on_changed`` is called with the log offset from which messages may have changed.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        groups: ConsumingGroups,
-        receipts: Receipts,
-        timer: Timer,
-        schemes: SchemeSet,
-        held: HeldDeliveries,
-        notes: LedgerNotes,
-    ) -> None:
-        self._database = store.database
-        self._writer = store.writer
-        self._topics = registry.topics
-        self._brokers = registry.brokers
-        self._groups = groups
-        self._receipts = receipts
-        self._timer = timer
-        self._schemes = schemes
-        self._held = held
-        self._notes = notes
-        self.on_changed: Callable[[int], None] = lambda _begin: None
-        self._parked_queue = self._topics.get(TIMER_TOPIC).queues[0]
+    _store: Store
+    _registry: Registry
+    _groups: ConsumingGroups
+    _receipts: Receipts
+    _timer: Timer
+    _schemes: SchemeSet
+    _held: HeldDeliveries
+    _notes: LedgerNotes
+    on_changed: Callable[[int], None] = field(init=False, default=lambda _begin: None)
 
     async def run(self, share: BrokerShare, crash_us: int, loses_us: int, uncopied_us: int = 0) -> int:
         """Lose what a broker that is down stored less than ``loses_us`` before ``crash_us``, or later.
@@ -142,36 +127,36 @@ class CrashLoss:
             work = partial(
                 self._lose, share=share, found=found, crash_us=crash_us, commits_since_us=commits_since_us
             )
-            lost: int | None = await self._writer.commit(work, alone=True, until="visible")
+            lost: int | None = await self._store.writer.commit(work, alone=True, until="visible")
             if lost is not None:
                 break
         self._timer.changed()
         return lost
 
     async def _find(self, share: BrokerShare, since_us: int) -> _Found:
-        queues = (*self._topics.queues, *self._topics.lites)
+        queues = (*self._registry.topics.queues, *self._registry.topics.lites)
         ends_before = {queue: queue.next_offset for queue in queues if self._has(share, queue)}
-        rows = map(_Record._make, await self._database.rows(_STORED_SINCE, (since_us,)))
+        rows = map(_Record._make, await self._store.database.rows(_STORED_SINCE, (since_us,)))
         records = [row for row in rows if self._has(share, self._goal(row))]
         ends: dict[Queue, int] = {}
         for row in records:
             if row.queue_key == self._goal(row).key:
                 ends.setdefault(self._goal(row), row.queue_offset)
-        held = await self._database.rows(_HELD_SINCE, (since_us,))
-        acknowledged = await receipts_acked_since(self._database, since_us)
+        held = await self._store.database.rows(_HELD_SINCE, (since_us,))
+        acknowledged = await receipts_acked_since(self._store.database, since_us)
         is_repeated = any(row.fault for row in records)
         return _Found(
             records,
             ends,
             ends_before,
-            [row for row in held if self._has(share, self._topics.queue(row[1]))],
+            [row for row in held if self._has(share, self._registry.topics.queue(row[1]))],
             [
-                (scheme, [one for one in await _stored_since(scheme, since_us) if self._is_for(share, one)])
+                (scheme, [one async for one in pending_in(scheme) if self._is_lost(share, one, since_us)])
                 for scheme in self._schemes
                 if scheme is not self._held and since_us != LATEST_US
             ],
-            [row for row in acknowledged if self._has(share, self._topics.queue(row.queue_key))],
-            dict(await self._database.rows(_FIRST_DELIVERIES, (since_us,))) if is_repeated else {},
+            [row for row in acknowledged if self._has(share, self._registry.topics.queue(row.queue_key))],
+            dict(await self._store.database.rows(_FIRST_DELIVERIES, (since_us,))) if is_repeated else {},
             since_us,
         )
 
@@ -181,14 +166,18 @@ class CrashLoss:
         Lite topics belong to the cluster as a whole, which takes their messages while a broker is down.
         """
         if queue.lite_topic is not None:
-            return len(self._brokers) == 1
-        return is_shared_out(queue.topic) and self._brokers.index_of(queue) == share.position
+            return len(self._registry.brokers) == 1
+        return is_shared_out(queue.topic) and self._registry.brokers.index_of(queue) == share.position
 
     def _goal(self, row: _Record) -> Queue:
-        return self._topics.queue(row.queue_key if row.real_queue_key is None else row.real_queue_key)
+        return self._registry.topics.queue(
+            row.queue_key if row.real_queue_key is None else row.real_queue_key
+        )
 
-    def _is_for(self, share: BrokerShare, message: StoredMessage) -> bool:
-        return self._has(share, self._topics.queue(message.real_queue_key or 0))
+    def _is_lost(self, share: BrokerShare, message: StoredMessage, since_us: int) -> bool:
+        """Whether a pending message was stored after the instant, and is for the broker."""
+        queue = self._registry.topics.queue(message.real_queue_key or 0)
+        return message.store_us > since_us and self._has(share, queue)
 
     def _lose(
         self, batch: Batch, share: BrokerShare, found: _Found, crash_us: int, commits_since_us: int
@@ -225,8 +214,9 @@ class CrashLoss:
 
     def _lose_record(self, batch: Batch, row: _Record, found: _Found) -> bool:
         """Lose a record. Returns False for a delivery whose message is not lost."""
+        parked_queue = self._registry.topics.get(TIMER_TOPIC).queues[0]
         if row.parked_offset is None:
-            batch.move(row.log_offset, self._parked_queue)
+            batch.move(row.log_offset, parked_queue)
             batch.execute(_MARK, (row.log_offset, batch.now_us))
             return True
         batch.execute(_UNDO_DELIVERY, (row.log_offset,))
@@ -237,7 +227,7 @@ class CrashLoss:
             return False  # a repeat
         is_lost = bool(row.forced) or (row.stored_us or 0) > found.since_us
         if row.parked_record is None:
-            batch.move(row.log_offset, self._parked_queue)
+            batch.move(row.log_offset, parked_queue)
             batch.execute(_PARK_AGAIN, (row.due_us, row.log_offset))
         if is_lost:
             batch.execute(_MARK, (record_offset, batch.now_us))
@@ -287,13 +277,3 @@ def _mark_undelivered(batch: Batch, number: int, record_offset: int) -> None:
     """Let a message that was in the files of a delay scheme be as if it had not been due yet."""
     batch.execute(_NEVER_DELIVERED, (number, record_offset))
     batch.execute(_CANCEL_HELD, (record_offset,))
-
-
-async def _stored_since(scheme: DelayScheme, since_us: int) -> list[StoredMessage]:
-    """The pending messages that were stored after the instant."""
-    found: list[StoredMessage] = []
-    after = -1
-    while page := await scheme.page(after, _PAGE, max_bytes=MAX_BATCH_BYTES):
-        found += [message for message in page if message.store_us > since_us]
-        after = page[-1].log_offset
-    return found

@@ -6,6 +6,7 @@ connected client could read or commit an old offset that now belongs to another 
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
@@ -44,33 +45,21 @@ SELECT log_offset FROM messages JOIN queues ON key = real_queue_key
 WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHERE topic = ?)"""
 
 
+@dataclass(eq=False, repr=False)
 class Reset:
     """Empties the broker or a topic, in one durable transaction.
 
     The functions ``on_reset`` are called once everything is empty, and before the response.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        groups: ConsumingGroups,
-        polls: Polls,
-        timer: Timer,
-        schemes: SchemeSet,
-        lite_expiry: LiteExpiry,
-        on_reset: Sequence[Callable[[], None]],
-    ) -> None:
-        self._store = store
-        self._database = store.database
-        self._writer = store.writer
-        self._timer = timer
-        self._topics = registry.topics
-        self._groups = groups
-        self._schemes = schemes
-        self._polls = polls
-        self._lite_expiry = lite_expiry
-        self._on_reset = on_reset
+    _store: Store
+    _registry: Registry
+    _groups: ConsumingGroups
+    _polls: Polls
+    _timer: Timer
+    _schemes: SchemeSet
+    _lite_expiry: LiteExpiry
+    _on_reset: Sequence[Callable[[], None]]
 
     def check_beginning(self, begin_us: int | None) -> None:
         """Raise ClockError if the clock cannot start again at this instant."""
@@ -87,8 +76,8 @@ class Reset:
         self.check_beginning(begin_us)
 
         def work(batch: Batch) -> None:
-            self._lite_expiry.delete(batch, list(self._topics.lites))
-            queues = list(self._topics.queues)
+            self._lite_expiry.delete(batch, list(self._registry.topics.lites))
+            queues = list(self._registry.topics.queues)
             for table in _ALL:
                 batch.sweep(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
@@ -102,7 +91,7 @@ class Reset:
             self._empty(batch, queues)
 
         async with self._timer.intervention():
-            await self._writer.commit(work, alone=True, until="visible")
+            await self._store.writer.commit(work, alone=True, until="visible")
             self._timer.changed()
 
     async def topic(self, name: str) -> None:
@@ -118,31 +107,31 @@ class Reset:
         Returns the number of cancelled delayed messages. Raises TopicNotFoundError, and NoPermissionError
         for a system topic.
         """
-        self._topics.check_is_for_clients(name)
+        self._registry.topics.check_is_for_clients(name)
 
         def work(batch: Batch) -> None:
-            queues = self._topics.delete(batch, name)
+            queues = self._registry.topics.delete(batch, name)
             self._groups.leave_queues(batch, queues)
             for queue in queues:  # so that waiting consumers notice the deletion
                 batch.on_commit(partial(self._polls.arrived, queue))
 
-        with self._topics.closing(name):
-            await self._writer.commit(lambda _batch: None)  # waits until all sends so far are stored
+        with self._registry.topics.closing(name):
+            await self._store.writer.commit(lambda _batch: None)  # waits until all sends so far are stored
             return await self._empty_topic(name, work)
 
     async def _empty_topic(self, name: str, also: Callable[[Batch], None]) -> int:
-        half = self._topics.find_topic(half_topic(name))
-        queues = [*self._topics.get(name).queues, *(half.queues if half else ())]
+        half = self._registry.topics.find_topic(half_topic(name))
+        queues = [*self._registry.topics.get(name).queues, *(half.queues if half else ())]
         async with self._timer.intervention():
             cancels = [await scheme.cancel_topic(name) for scheme in self._schemes]
-            again = [row[0] for row in await self._database.rows(_AGAIN_OF, (name,))]
+            again = [row[0] for row in await self._store.database.rows(_AGAIN_OF, (name,))]
             for topic in (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC):
-                again += [row[0] for row in await self._database.rows(_HALVES_OF, (name, topic))]
+                again += [row[0] for row in await self._store.database.rows(_HALVES_OF, (name, topic))]
 
             def work(batch: Batch) -> int:
                 cancelled = sum(cancel(batch) for cancel in cancels)
                 self._schemes.leave_line(batch, name)
-                self._lite_expiry.delete(batch, list(self._topics.lites.of(name)))
+                self._lite_expiry.delete(batch, list(self._registry.topics.lites.of(name)))
                 for queue in queues:
                     delete_receipts_of_queue(batch, queue)
                     batch.sweep(DELETE_MESSAGES, (queue.key,))
@@ -155,7 +144,7 @@ class Reset:
                 also(batch)
                 return cancelled
 
-            cancelled: int = await self._writer.commit(work, alone=True, until="visible")
+            cancelled: int = await self._store.writer.commit(work, alone=True, until="visible")
             return cancelled
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
@@ -173,24 +162,16 @@ class Reset:
         batch.on_commit(apply)
 
 
+@dataclass(eq=False, repr=False)
 class FullReset:
     """The reset between tests: removes fault rules, messages, and undeclared topics and groups."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        registry: Registry,
-        groups: ConsumingGroups,
-        faults: FaultRules,
-        reset: Reset,
-        heal_cluster: Sequence[Callable[[], Awaitable[None]]],
-    ) -> None:
-        self._settings = settings
-        self._registry = registry
-        self._groups = groups
-        self._faults = faults
-        self._reset = reset
-        self._heal_cluster = heal_cluster
+    _settings: Settings
+    _registry: Registry
+    _groups: ConsumingGroups
+    _faults: FaultRules
+    _reset: Reset
+    _heal_cluster: Sequence[Callable[[], Awaitable[None]]]
 
     async def run(self, begin_us: int | None, *, forget: bool) -> None:
         """Remove all fault rules and messages, and heal the cluster. Raises ClockError.

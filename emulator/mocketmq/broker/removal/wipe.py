@@ -4,6 +4,7 @@ Unlike a reset, a wipe lets offsets begin at 0 again, so consumers may have offs
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.ledger_notes import PullTrail
@@ -11,10 +12,9 @@ from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.reset import DELETE_MESSAGE, DELETE_MESSAGES, EMPTIED
 from mocketmq.message.broker_share import BrokerShare, is_shared_out
-from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_TOPIC, HALF_PREFIX, UNDECIDED_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.scheme import DelayScheme
+from mocketmq.schedule.scheme import pending_in
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.batch import Batch
@@ -22,10 +22,6 @@ from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts, delete_receipts_of_queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import MAX_BATCH_BYTES
-
-PAGE = 16_384
-"""Number of pending messages that are read together. Some schemes scan all of theirs for each page."""
 
 _HALVES = """
 SELECT log_offset, real_queue_key FROM messages JOIN queues ON key = queue_key
@@ -33,41 +29,32 @@ WHERE due_us IS NULL AND real_queue_key IS NOT NULL
 AND (topic IN (?1, ?2) OR substr(topic, 1, length(?3)) = ?3)"""
 
 
+@dataclass(eq=False, repr=False)
 class Wipe:
     """Deletes everything that one broker of the cluster has, in one durable transaction."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        groups: ConsumingGroups,
-        timer: Timer,
-        schemes: SchemeSet,
-        lite_expiry: LiteExpiry,
-        held: HeldDeliveries,
-        trail: PullTrail,
-    ) -> None:
-        self._database = store.database
-        self._writer = store.writer
-        self._topics = registry.topics
-        self._brokers = registry.brokers
-        self._groups = groups
-        self._timer = timer
-        self._schemes = schemes
-        self._lite_expiry = lite_expiry
-        self._held = held
-        self._trail = trail
+    _store: Store
+    _registry: Registry
+    _groups: ConsumingGroups
+    _timer: Timer
+    _schemes: SchemeSet
+    _lite_expiry: LiteExpiry
+    _held: HeldDeliveries
+    _trail: PullTrail
 
     async def run(self, share: BrokerShare) -> None:
         """Delete the broker's messages, visible, delayed and half, and the offsets of groups there.
 
         The caller holds the timer's lock.
         """
-        queues = [queue for queue in self._topics.queues if self._has(share, queue)]
+        queues = [queue for queue in self._registry.topics.queues if self._has(share, queue)]
         keys = {queue.key for queue in queues}
-        pending = [(scheme, await _pending(scheme, keys)) for scheme in self._schemes]
+        pending = []
+        for scheme in self._schemes:
+            found = (one async for one in pending_in(scheme) if one.real_queue_key in keys)
+            pending.append((scheme, [one._replace(body=b"") async for one in found]))
         places = (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, HALF_PREFIX)
-        halves = [half for half, key in await self._database.rows(_HALVES, places) if key in keys]
+        halves = [half for half, key in await self._store.database.rows(_HALVES, places) if key in keys]
 
         def work(batch: Batch) -> None:
             for scheme, messages in pending:
@@ -77,7 +64,7 @@ class Wipe:
                 batch.execute(DELETE_MESSAGE, (log_offset,))
             batch.on_commit(lambda: self._groups.close_receipts(halves))
             if not share.position:  # the first broker has all lite topics
-                self._lite_expiry.delete(batch, list(self._topics.lites))
+                self._lite_expiry.delete(batch, list(self._registry.topics.lites))
             for queue in queues:
                 self._held.drop_repeats(batch, queue)
                 delete_receipts_of_queue(batch, queue)
@@ -88,23 +75,13 @@ class Wipe:
             batch.on_commit(lambda: _begin_again(queues, batch.next_log_offset))
             batch.on_commit(lambda: self._trail.forget(queues))
 
-        await self._writer.commit(work, alone=True, until="visible")
+        await self._store.writer.commit(work, alone=True, until="visible")
         self._timer.changed()
 
     def _has(self, share: BrokerShare, queue: Queue) -> bool:
         """Whether the broker has the queue: neither the cluster as a whole nor a lite topic."""
         is_own = queue.lite_topic is None and is_shared_out(queue.topic)
-        return is_own and self._brokers.index_of(queue) == share.position
-
-
-async def _pending(scheme: DelayScheme, keys: Collection[int]) -> list[StoredMessage]:
-    """The pending messages of these queues, without their bodies."""
-    found: list[StoredMessage] = []
-    after = -1
-    while page := await scheme.page(after, PAGE, max_bytes=MAX_BATCH_BYTES):
-        found += [message._replace(body=b"") for message in page if message.real_queue_key in keys]
-        after = page[-1].log_offset
-    return found
+        return is_own and self._registry.brokers.index_of(queue) == share.position
 
 
 def _begin_again(queues: Collection[Queue], emptied_at: int) -> None:

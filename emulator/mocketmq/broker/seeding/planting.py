@@ -3,6 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -53,30 +54,24 @@ class RecordsMovedError(RefusedError):
     """Other records were stored since the seeds were compared with the newest one."""
 
 
+@dataclass(eq=False, repr=False)
 class Planting:
     """The transaction that stores all seeds."""
 
-    def __init__(
-        self,
-        intake: Intake,
-        levels: LevelQueues,
-        receipts: Receipts,
-        retries: Retries,
-        rows: Sequence[SeedRow],
-        consumers: Mapping[int, Mapping[ConsumingGroup, Outcome]],
-        failures: Mapping[int, Sequence[FailedCopy]],
-        *,
-        once: bool,
-    ) -> None:
-        self._intake = intake
-        self._levels = levels
-        self._receipts = receipts
-        self._retries = retries
-        self._rows = rows
-        self._consumers = consumers
-        self._failures = failures
-        self._once = once
-        self.groups = sorted({one for each in consumers.values() for one in each}, key=lambda one: one.name)
+    _intake: Intake
+    _levels: LevelQueues
+    _receipts: Receipts
+    _retries: Retries
+    _rows: Sequence[SeedRow]
+    _consumers: Mapping[int, Mapping[ConsumingGroup, Outcome]]
+    _failures: Mapping[int, Sequence[FailedCopy]]
+    _once: bool
+
+    @property
+    def groups(self) -> Sequence[ConsumingGroup]:
+        """The groups that have consumed a seed, in the order of their names."""
+        groups = {group for each in self._consumers.values() for group in each}
+        return sorted(groups, key=lambda group: group.name)
 
     def __call__(self, expected_log_offset: int, batch: Batch) -> None:
         if batch.next_log_offset != expected_log_offset:

@@ -13,6 +13,7 @@ must not be older than the newest record of the store.
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -30,7 +31,7 @@ from mocketmq.broker.sending.queue_choice import queue_of_group
 from mocketmq.broker.sending.sender import ACCEPTED_AT_ONCE, Sender
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError, RefusedError, SeedError, StoreBusyError
-from mocketmq.event_loop import EventLoopTurns, run_to_completion
+from mocketmq.event_loop import EventLoopTurns, completed
 from mocketmq.instant import format_instant
 from mocketmq.message.message import draft
 from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELIVER_MS, TIMER_OUT_MS
@@ -47,30 +48,20 @@ _NEWEST: Final = "SELECT store_us FROM messages ORDER BY log_offset DESC LIMIT 1
 _ABSOLUTE: Final = (START_DELIVER_TIME, TIMER_DELIVER_MS)
 
 
+@dataclass(eq=False, repr=False)
 class Seeder:
     """Stores seeds: all of them, or none."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        levels: LevelQueues,
-        groups: ConsumingGroups,
-        receipts: Receipts,
-        retries: Retries,
-        sender: Sender,
-    ) -> None:
-        self._database = store.database
-        self._writer = store.writer
-        self._clock = store.clock
-        self._used_topics = registry.used_topics
-        self._levels = levels
-        self._groups = groups
-        self._receipts = receipts
-        self._retries = retries
-        self._sender = sender
-        self._turns = EventLoopTurns()
+    _store: Store
+    _registry: Registry
+    _levels: LevelQueues
+    _groups: ConsumingGroups
+    _receipts: Receipts
+    _retries: Retries
+    _sender: Sender
+    _turns: EventLoopTurns = field(init=False, default_factory=EventLoopTurns)
 
+    @completed
     async def plant(
         self,
         seeds: Sequence[Seed],
@@ -85,15 +76,7 @@ class Seeder:
         A kill may leave messages with an absolute due time, which their delay scheme stores first. The method
         runs to its end even if the caller is cancelled.
         """
-        return await run_to_completion(self._plant(seeds, lags, once=once))
-
-    async def is_store_new(self) -> bool:
-        """Whether the store has never had a message or a declared seed."""
-        noted = await self._database.rows("SELECT 1 FROM counters WHERE name = 'declared_seeds'")
-        return not noted and self._writer.next_log_offset == 0
-
-    async def _plant(self, seeds: Sequence[Seed], lags: Sequence[Lag], *, once: bool) -> Planted:
-        now_us = self._clock.now_us()
+        now_us = self._store.clock.now_us()
         rows: list[SeedRow] = []
         for index, seed in enumerate(seeds):
             with _naming(f"messages[{index}]"):
@@ -118,7 +101,7 @@ class Seeder:
                 rows,
                 consumers,
                 failures,
-                once=once,
+                once,
             )
             await self._commit(planting, rows)
         except BaseException:
@@ -132,15 +115,20 @@ class Seeder:
             sum(one.is_dead for one in copies),
         )
 
+    async def is_store_new(self) -> bool:
+        """Whether the store has never had a message or a declared seed."""
+        noted = await self._store.database.rows("SELECT 1 FROM counters WHERE name = 'declared_seeds'")
+        return not noted and self._store.writer.next_log_offset == 0
+
     async def _commit(self, planting: Planting, rows: Sequence[SeedRow]) -> None:
         async with AsyncExitStack() as stack:
             for group in planting.groups:
                 await stack.enter_async_context(group.lock)
             for _ in range(_TRIES):
-                next_log_offset = self._writer.next_log_offset
+                next_log_offset = self._store.writer.next_log_offset
                 await self._check_order(rows)
                 try:
-                    await self._writer.commit(partial(planting, next_log_offset), alone=True)
+                    await self._store.writer.commit(partial(planting, next_log_offset), alone=True)
                 except RecordsMovedError:
                     continue
                 return
@@ -148,7 +136,7 @@ class Seeder:
 
     async def _check_order(self, rows: Sequence[SeedRow]) -> None:
         """Raise SeedError if a seed with a time of its own is older than the newest record of the store."""
-        newest_us = max((row[0] for row in await self._database.rows(_NEWEST)), default=0)
+        newest_us = max((row[0] for row in await self._store.database.rows(_NEWEST)), default=0)
         for row in rows:
             if row.at_us < newest_us and row.seed.sent_us is not None:
                 raise SeedError(
@@ -166,7 +154,7 @@ class Seeder:
         if message.born_us is None:
             message.born_us = seed.sent_us
         if seed.ordering_key is not None and message.queue_id is None:
-            topic = await self._used_topics.for_send(message.topic)
+            topic = await self._registry.used_topics.for_send(message.topic)
             index = queue_of_group(seed.ordering_key, topic.writable_count)
             message.queue_id = topic.writable_number(index)
         message.door = DOOR

@@ -22,6 +22,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -65,49 +66,29 @@ _BROKERS: Final = "SELECT coalesce((SELECT value FROM snapshot.counters WHERE na
 T = TypeVar("T")
 
 
+@dataclass(eq=False, repr=False)
 class Restorer:
     """Replaces the broker's state. Calls ``on_restored`` once everything else is replaced."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        registry: Registry,
-        groups: ConsumingGroups,
-        receipts: Receipts,
-        committed: CommittedOffsets,
-        polls: Polls,
-        timer: Timer,
-        schemes: SchemeSet,
-        levels: LevelQueues,
-        held: HeldDeliveries,
-        half_messages: HalfMessages,
-        lite_subscriptions: LiteSubscriptions,
-        message_keys: MessageKeys,
-        faults: FaultRules,
-        retention: Retention,
-        start_brokers: Callable[[], Awaitable[None]],
-        on_restored: Sequence[Callable[[], None]],
-    ) -> None:
-        self.lineage = Lineage()
-        self._settings = settings
-        self._store = store
-        self._registry = registry
-        self._groups = groups
-        self._receipts = receipts
-        self._committed = committed
-        self._polls = polls
-        self._timer = timer
-        self._schemes = schemes
-        self._levels = levels
-        self._held = held
-        self._half_messages = half_messages
-        self._lite_subscriptions = lite_subscriptions
-        self._message_keys = message_keys
-        self._faults = faults
-        self._retention = retention
-        self._start_brokers = start_brokers
-        self._on_restored = on_restored
+    _settings: Settings
+    _store: Store
+    _registry: Registry
+    _groups: ConsumingGroups
+    _receipts: Receipts
+    _committed: CommittedOffsets
+    _polls: Polls
+    _timer: Timer
+    _schemes: SchemeSet
+    _levels: LevelQueues
+    _held: HeldDeliveries
+    _half_messages: HalfMessages
+    _lite_subscriptions: LiteSubscriptions
+    _message_keys: MessageKeys
+    _faults: FaultRules
+    _retention: Retention
+    _start_brokers: Callable[[], Awaitable[None]]
+    _on_restored: Sequence[Callable[[], None]]
+    lineage: Lineage = field(init=False, default_factory=Lineage)
 
     async def restore(self, name: str, state: SnapshotState) -> None:
         """Go back to the state of this snapshot. Durable on return; must not be cancelled.

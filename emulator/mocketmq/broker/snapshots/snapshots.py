@@ -31,7 +31,7 @@ from mocketmq.errors import (
     SnapshotQuotaError,
     StoreUnavailableError,
 )
-from mocketmq.event_loop import run_to_completion
+from mocketmq.event_loop import completed
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
 
@@ -101,14 +101,12 @@ class Snapshots:
             after = await self._read(other)
         return await asyncio.to_thread(differences, before, after)
 
+    @completed
     async def capture(self) -> CapturedState:
         """The state now, without a name.
 
         Raises SnapshotQuotaError if the state is too large, or a StoreError.
         """
-        return await run_to_completion(self._capture_alone())
-
-    async def _capture_alone(self) -> CapturedState:
         async with self._busy:
             return await self._capture()
 
@@ -136,6 +134,7 @@ class Snapshots:
 
     # Save
 
+    @completed
     async def save(self, name: str, *, replace: bool = False) -> Kept:
         """Save the state under this name. It is durable on return.
 
@@ -143,9 +142,6 @@ class Snapshots:
         snapshot is then unchanged.
         """
         _check_name(name)
-        return await run_to_completion(self._save(name, replace))
-
-    async def _save(self, name: str, replace: bool) -> Kept:
         async with self._busy:
             await asyncio.to_thread(self._check_room, name, replace, 0)
             captured = await self._capture()
@@ -191,6 +187,7 @@ class Snapshots:
 
     # Restore
 
+    @completed
     async def restore(self, name: str) -> Restored:
         """Go back to the snapshot. Durable on return.
 
@@ -198,9 +195,6 @@ class Snapshots:
         the error says that the snapshot was restored: what the broker does next, as at a start, has failed.
         """
         _check_name(name)
-        return await run_to_completion(self._restore(name))
-
-    async def _restore(self, name: str) -> Restored:
         async with self._busy:
             state = await self._read(name)
             await self._restorer.restore(name, state)

@@ -16,7 +16,7 @@ import msgspec
 
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
 from mocketmq.broker.verification.group_status import GroupState, GroupStatus
-from mocketmq.broker.verification.sent_message import Identity
+from mocketmq.broker.verification.sent_messages import Identity
 from mocketmq.clock import Clock
 from mocketmq.duration import format_duration
 

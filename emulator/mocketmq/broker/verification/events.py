@@ -5,6 +5,7 @@ their messages, because the store has the times of takes, but not their order.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
@@ -33,43 +34,36 @@ _EXPECTED: Final = ("due", "visible")
 """Kinds of events that follow from earlier events."""
 
 
+@dataclass(eq=False, repr=False)
 class Events:
     """Collects events."""
 
-    def __init__(
-        self,
-        store: Store,
-        groups: ConsumingGroups,
-        schemes: SchemeSet,
-        lives: Lives,
-        broker_changes: Sequence[BrokerChange],
-    ) -> None:
-        self._database = store.database
-        self._broker_changes = broker_changes
-        self._groups = groups
-        self._schemes = schemes
-        self._lives = lives
+    _store: Store
+    _groups: ConsumingGroups
+    _schemes: SchemeSet
+    _lives: Lives
+    _broker_changes: Sequence[BrokerChange]
 
     async def newest(self, limit: int) -> tuple[list[Event], bool]:
         """The newest events, oldest first, and whether there are older ones. Raises a StoreError."""
         waiting = await self._waiting(limit + 1)
-        rows = [RecordRow._make(row) for row in await self._database.rows(_NEWEST, (limit + 1,))]
+        rows = [RecordRow._make(row) for row in await self._store.database.rows(_NEWEST, (limit + 1,))]
         found = [event for row in (*waiting, *rows) for event in self._lives.of_record(row)]
         by_offset = {row.log_offset: row for row in rows}
         for group in self._groups:
-            for *values, attempts in await self._database.rows(_RECEIPTS, (group.name, limit + 1)):
+            for *values, attempts in await self._store.database.rows(_RECEIPTS, (group.name, limit + 1)):
                 receipt = ReceiptRecord(*values)
                 if receipt.log_offset in by_offset:
                     found += self._lives.of_receipt(by_offset[receipt.log_offset], receipt, attempts)
         found += self._lives.of_trail(rows)
         by_key = {row.unique_key: row for row in rows}
-        faults = await self._database.rows(_FAULTS, (limit + 1,))
+        faults = await self._store.database.rows(_FAULTS, (limit + 1,))
         for unique_key, next_offset, topic, group_name, *fault in reversed(faults):
             event = self._lives.of_fault(by_key.get(unique_key), FaultRecord(*fault), next_offset)
             found.append(event if event.topic else event._replace(topic=topic, group=group_name))
         found = [_labelled(event) for event in found if event.kind not in _EXPECTED]
         found += map(broker_changed, self._broker_changes)
-        found += [move(*row) for row in await self._database.rows(_MOVES, (limit + 1,))]
+        found += [move(*row) for row in await self._store.database.rows(_MOVES, (limit + 1,))]
         found.sort(key=lambda event: (event.at_us, event.order))
         return found[-limit:], len(found) > limit
 

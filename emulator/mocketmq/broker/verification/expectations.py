@@ -4,6 +4,7 @@ A wait is one long poll. It reads new rows whenever something is stored or an of
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
@@ -14,8 +15,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.verification.clock_steps import Advance, AwaitedMessage, Reach, Steps
 from mocketmq.broker.verification.group_status import GroupState, GroupStatus, group_statuses
 from mocketmq.broker.verification.message_matcher import MessageMatcher
-from mocketmq.broker.verification.sent_message import Identity, SentMessage
-from mocketmq.broker.verification.sent_messages import SentMessages
+from mocketmq.broker.verification.sent_messages import Identity, SentMessage, SentMessages
 from mocketmq.duration import format_duration
 from mocketmq.instant import format_time
 from mocketmq.message.body import body_of, shown_body
@@ -105,27 +105,18 @@ class Unexpected(msgspec.Struct, frozen=True):
     explanation: str
 
 
+@dataclass(eq=False, repr=False)
 class Expectations:
     """Answers which messages were sent and how they ended, and remembers which of them were expected."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        groups: ConsumingGroups,
-        polls: Polls,
-        schemes: SchemeSet,
-        reach: Reach,
-        max_message_bytes: int,
-    ) -> None:
-        self._store = store
-        self._reach = reach
-        self._registry = registry
-        self._groups = groups
-        self._polls = polls
-        self._schemes = schemes
-        self._max_message_bytes = max_message_bytes
-        self._expected: set[Identity] = set()
+    _store: Store
+    _registry: Registry
+    _groups: ConsumingGroups
+    _polls: Polls
+    _schemes: SchemeSet
+    _reach: Reach
+    _max_message_bytes: int
+    _expected: set[Identity] = field(init=False, default_factory=set)
 
     def forget(self) -> None:
         """Forget which messages were expected, after a full reset."""

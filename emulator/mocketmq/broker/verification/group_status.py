@@ -9,7 +9,7 @@ import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import Outcome, State
-from mocketmq.broker.verification.sent_message import QueuePosition, SentMessage
+from mocketmq.broker.verification.sent_messages import QueuePosition, SentMessage
 from mocketmq.store.database import Database
 from mocketmq.store.messages import MAX_AT_ONCE
 

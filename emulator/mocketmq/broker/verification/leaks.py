@@ -1,6 +1,7 @@
 """Leaks: messages that consumers should have acknowledged but have not. A clean test leaves none."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -32,6 +33,7 @@ class Leak(msgspec.Struct, frozen=True):
     status: GroupStatus
 
 
+@dataclass(eq=False, repr=False)
 class Leaks:
     """Finds leaks in each group's topics, except in broadcasts, whose consumers keep offsets themselves.
 
@@ -39,21 +41,12 @@ class Leaks:
     all of them by a wildcard.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clients: Clients,
-        groups: ConsumingGroups,
-        polls: Polls,
-        lite_subscriptions: LiteSubscriptions,
-        expectations: Expectations,
-    ) -> None:
-        self._database = database
-        self._clients = clients
-        self._groups = groups
-        self._polls = polls
-        self._lite_subscriptions = lite_subscriptions
-        self._expectations = expectations
+    _database: Database
+    _clients: Clients
+    _groups: ConsumingGroups
+    _polls: Polls
+    _lite_subscriptions: LiteSubscriptions
+    _expectations: Expectations
 
     async def find_leaks(self, group_name: str | None, limit: int, wait_s: float) -> tuple[int, list[Leak]]:
         """Count the leaks of a group, or of all groups, and return the newest of them.

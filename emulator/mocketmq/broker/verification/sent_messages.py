@@ -6,12 +6,14 @@ sent once it is committed. Sending writes nothing extra for this module; the cos
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+
+import msgspec
 
 from mocketmq.broker.message_records import RECORDS, RecordRow
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.verification.message_matcher import MessageMatcher
-from mocketmq.broker.verification.sent_message import Again, Identity, QueuePosition, SentMessage
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import log_offset_of
@@ -42,6 +44,62 @@ _NOT_DELIVERED = (
     "SELECT parked_offset, kind = 'lost' FROM interventions"
     " WHERE kind IN ('cancelled', 'lost') AND parked_offset IN ({marks})"
 )
+
+
+class QueuePosition(msgspec.Struct, frozen=True):
+    """The position at which consumers find a record of a message, and the instant from which they do."""
+
+    queue: Queue
+    queue_offset: int
+    log_offset: int
+    at_us: int
+
+
+class Again(msgspec.Struct, frozen=True):
+    """The result of a group's last failure: a retry, parked until ``due_us``, or a dead letter."""
+
+    position: QueuePosition | None  # None while it is parked
+    due_us: int
+    is_dead: bool
+
+
+Identity = tuple[str, int]
+"""The unique key, and the number of a message that was outside of the store, otherwise ``-1 - record``."""
+
+
+@dataclass(eq=False, slots=True)
+class SentMessage:
+    """A message that a producer sent. ``record`` identifies the record with its content.
+
+    ``record`` is a log offset, or the number of a pending message outside of the store (``is_outside``).
+    ``identity`` stays the same when such a message is delivered.
+    ``positions`` are the positions of the message in its topic: none before its delivery, several if it was
+    repeated.
+    """
+
+    identity: Identity
+    queue: Queue
+    sent_us: int
+    record: int
+    due_us: int | None = None  # None: the message was not delayed
+    level: int | None = None
+    is_outside: bool = False
+    is_cancelled: bool = False
+    is_lost: bool = False  # by a crash of its broker
+    positions: list[QueuePosition] = field(default_factory=list)
+    again: dict[str, Again] = field(default_factory=dict)  # by group
+
+    @property
+    def unique_key(self) -> str:
+        """The unique key of the message."""
+        return self.identity[0]
+
+    def current_position(self, group: str) -> QueuePosition | None:
+        """The position at which the group finds the message now; None while it waits, or once it is dead."""
+        again = self.again.get(group)
+        if again is not None:
+            return None if again.is_dead else again.position
+        return self.positions[-1] if self.positions else None
 
 
 class SentMessages:

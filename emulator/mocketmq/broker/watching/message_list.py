@@ -7,6 +7,7 @@ page that would take too long ends early, and has the beginning of the next page
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mocketmq.broker.life import Consumption, Lives, MessageState
@@ -97,25 +98,16 @@ class _Source(NamedTuple):
     floor_us: int | None = None
 
 
+@dataclass(eq=False, repr=False)
 class MessageList:
     """Lists messages. Keeps no state; each call reads the store."""
 
-    def __init__(
-        self,
-        store: Store,
-        schemes: SchemeSet,
-        keys: MessageKeys,
-        lives: Lives,
-        records: StoredRecords,
-        states: MessageStates,
-    ) -> None:
-        self._database = store.database
-        self._writer = store.writer
-        self._schemes = schemes
-        self._keys = keys
-        self._lives = lives
-        self._records = records
-        self._states = states
+    _store: Store
+    _schemes: SchemeSet
+    _keys: MessageKeys
+    _lives: Lives
+    _records: StoredRecords
+    _states: MessageStates
 
     async def page(
         self,
@@ -131,7 +123,7 @@ class MessageList:
         With ``after``, messages outside of the store are omitted. Bodies compressed by a client are not
         searched.
         """
-        begin = before or Cursor(self._writer.next_log_offset, FIRST_NUMBER)
+        begin = before or Cursor(self._store.writer.next_log_offset, FIRST_NUMBER)
         # In this order, a message delivered between the two reads is found twice rather than not at all.
         waiting = _Source()
         if after < 0 and begin.number and state in (None, "pending"):
@@ -151,7 +143,7 @@ class MessageList:
         while number is not None and len(listed) <= limit and (number == before or steady_us() < until_us):
             messages, number = await self._schemes.newest_outside(number, limit + 1)
             for one in messages:
-                if one.log_offset < self._writer.next_log_offset:
+                if one.log_offset < self._store.writer.next_log_offset:
                     return _Source(listed)
                 floor_us = one.store_us
                 if self._records.fits(one, wanted):
@@ -172,10 +164,10 @@ class MessageList:
         if state is not None:
             conditions += f" AND m.kind IN ({', '.join(map(repr, NEWEST_KINDS[state]))})"
         sql = _FOUND.format(conditions)
-        first = await self._database.rows(_FIRST)
+        first = await self._store.database.rows(_FIRST)
         start = max(start, first[0][0]) if first else before
         # A search of all states from the newest record down finds the newest record of each message first.
-        sees_all = state is None and before >= self._writer.next_log_offset
+        sees_all = state is None and before >= self._store.writer.next_log_offset
         if not sees_all:
             await self._keys.catch_up()
         seen: set[str] = set()
@@ -188,7 +180,7 @@ class MessageList:
         while before > start and len(listed) <= limit and (before == top or steady_us() < until_us):
             began_us = steady_us()
             begin = max(before - step, start)
-            found = await self._database.rows(sql, (begin, before, *parameters))
+            found = await self._store.database.rows(sql, (begin, before, *parameters))
             if steady_us() - began_us < _STEP_US:
                 step = min(step * 2, most)
             before = found[-1][0] if len(found) == _ROWS else begin
@@ -234,7 +226,7 @@ class MessageList:
         wanted = [
             value for row in rows for value in (index_hash(row.unique_key), row.log_offset, row.unique_key)
         ]
-        return {place for (place,) in await self._database.rows(_REPLACED.format(marks), wanted)}
+        return {place for (place,) in await self._store.database.rows(_REPLACED.format(marks), wanted)}
 
     def _listed(self, row: RecordRow, state: StateOfMessage, place: int) -> _Listed:
         goal = self._lives.goal(row)

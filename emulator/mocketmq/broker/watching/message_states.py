@@ -18,7 +18,7 @@ from mocketmq.broker.verification.group_status import (
     settled_by_group,
     status_at,
 )
-from mocketmq.broker.verification.sent_message import QueuePosition
+from mocketmq.broker.verification.sent_messages import QueuePosition
 from mocketmq.message.message import RecordKind
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.store.database import Database
