@@ -11,13 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mocketmq.app import running_emulator
+    from mocketmq.app import Emulator, running_emulator
     from mocketmq.client.answer import BrokerError, UnreachableError, body_of
     from mocketmq.client.asynchronous import Client
     from mocketmq.client.blocking import BlockingClient
     from mocketmq.client.expecting import Like
     from mocketmq.client.messaging import MessageOptions, outgoing
-    from mocketmq.emulator import Emulator
     from mocketmq.errors import (
         EmulatorError,
         InvalidArgumentError,
@@ -49,13 +48,12 @@ __all__ = [  # noqa: RUF022 - grouped by subject
 
 if not TYPE_CHECKING:  # hidden from type checkers, for which an unknown name must stay an error
     _HOMES = {
-        "mocketmq.app": {"running_emulator"},
+        "mocketmq.app": {"Emulator", "running_emulator"},
         "mocketmq.client.answer": {"BrokerError", "UnreachableError", "body_of"},
         "mocketmq.client.asynchronous": {"Client"},
         "mocketmq.client.blocking": {"BlockingClient"},
         "mocketmq.client.expecting": {"Like"},
         "mocketmq.client.messaging": {"MessageOptions", "outgoing"},
-        "mocketmq.emulator": {"Emulator"},
         "mocketmq.errors": {
             *("EmulatorError", "InvalidArgumentError", "ListenError", "SettingError"),
             *("StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError"),

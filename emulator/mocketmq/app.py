@@ -12,7 +12,6 @@ from mocketmq.broker.building import open_broker
 from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.broker.packs.packing import restore_pack
 from mocketmq.door_tap import DoorTap
-from mocketmq.emulator import Emulator
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.front_doors import open_front_doors
 from mocketmq.http_api.faults import rule_of
@@ -23,13 +22,70 @@ from mocketmq.remoting.listening.ports import bind_ports, store_host_of
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.settings import Settings
+from mocketmq.store.damage import naming_damage
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.lock import DirectoryLock
-from mocketmq.store.start_check import naming_damage
 from mocketmq_compat.delay.schemes import open_timed_scheme
 
 if TYPE_CHECKING:
     from mocketmq.otlp.telemetry import Telemetry
+from mocketmq.grpc_proxy.server import GrpcServer
+from mocketmq.http_api.server import HttpServer
+from mocketmq.open_ports import OpenPort, OpenPorts
+from mocketmq.remoting.listening.server import RemotingServer
+
+
+class Emulator:
+    """A running emulator. :func:`mocketmq.running_emulator` creates it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        broker: Broker,
+        http: HttpServer,
+        remoting: RemotingServer | None,
+        grpc: GrpcServer | None,
+    ) -> None:
+        self.settings = settings
+        self.broker = broker
+        self.http = http
+        self.remoting = remoting  # None if switched off, like ``grpc``
+        self.grpc = grpc
+
+    @property
+    def doors(self) -> OpenPorts:
+        """Every open port and its address."""
+        return self.http.doors
+
+    @property
+    def url(self) -> str:
+        """The URL of the JSON API."""
+        return self.doors.http.address
+
+    @property
+    def aliyun_url(self) -> str | None:
+        """The URL of the extra port for Aliyun's HTTP protocol; the JSON API's port serves it as well."""
+        return _address(self.doors.aliyun)
+
+    @property
+    def namesrv_address(self) -> str | None:
+        """``host:port`` of the name server, unless remoting is off."""
+        return _address(self.doors.namesrv)
+
+    @property
+    def broker_address(self) -> str | None:
+        """``host:port`` of the broker, unless remoting is off."""
+        return _address(self.doors.broker)
+
+    @property
+    def grpc_address(self) -> str | None:
+        """``host:port`` for clients of RocketMQ 5, unless gRPC is off."""
+        return _address(self.doors.grpc)
+
+
+def _address(door: OpenPort | None) -> str | None:
+    return None if door is None else door.address
+
 
 DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
 """Delay schemes for absolute due times. The first scheme that claims a message keeps it."""

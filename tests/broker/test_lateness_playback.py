@@ -15,7 +15,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import SettingError
 from mocketmq.faults.rule import FaultRule
-from mocketmq.schedule.lateness_playback import RECORDED
+from mocketmq.schedule.held_deliveries import RECORDED
 from mocketmq.store.database import MEMORY
 from mocketmq_report.document import Report
 from mocketmq_report.job import Job, ReportRunner, run

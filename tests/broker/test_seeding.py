@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.seeding.seed import Lag, Planted, Seed
+from mocketmq.broker.seeding.planting import Lag, Planted, Seed
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import SeedError, StoreUnavailableError
 from mocketmq.message.message import Message

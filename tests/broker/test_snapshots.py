@@ -11,7 +11,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
-from mocketmq.broker.snapshots import captured_state, differences
+from mocketmq.broker.snapshots import differences, snapshots
 from mocketmq.errors import SnapshotQuotaError, StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.schedule.timed_scheme import KeptRecord
@@ -263,7 +263,7 @@ async def test_a_store_that_is_too_large_is_refused_before_it_is_copied(
 ) -> None:
     async with running_broker(anywhere) as broker:
         await broker.snapshots.save("here")
-        monkeypatch.setattr(captured_state, "MAX_BYTES", await broker.store.database.used_bytes() + 50_000)
+        monkeypatch.setattr(snapshots, "MAX_BYTES", await broker.store.database.used_bytes() + 50_000)
         await send_in(broker, 60_000, "x" * 60_000)
         for copy in (broker.snapshots.save("later"), broker.snapshots.differences("here", None)):
             with pytest.raises(SnapshotQuotaError, match="or more; allowed: "):

@@ -13,9 +13,9 @@ from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Draft, Message, StoredMessage
 from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY
-from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import SchemeContext
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
+from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, until_bytes

@@ -6,9 +6,8 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.clock import US_PER_S
-from mocketmq.emulator import Emulator
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
 from mocketmq.settings import BrokerDeclaration, Settings

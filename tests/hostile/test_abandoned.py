@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mocketmq.app import running_emulator
-from mocketmq.emulator import Emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.settings import Settings
 from tests.doors.remoting.consuming import PULL, pull_of
 from tests.doors.remoting.gates import until

@@ -98,7 +98,7 @@ UNUSED = {
     *("csv", "tomllib", "xml.parsers.expat", "zipfile"),
     *("mocketmq.broker.filters.sql_expressions", "mocketmq_compat.aliyun_http.door"),
     *("mocketmq.remoting.requests.families", "mocketmq.remoting.requests.at_slave"),
-    *("mocketmq.schedule.lateness_recording", "mocketmq.seed_file", "mocketmq.text_positions"),
+    *("mocketmq.schedule.lateness_playback", "mocketmq.seed_file", "mocketmq.text_positions"),
 }
 """Modules that a broker imports when they are first used. Together they take 3 MB."""
 

@@ -259,7 +259,7 @@ def test_a_type_checker_sees_the_public_names(installed: Environment, tmp_path: 
     mypy = ("-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"))
     told = installed.run(*mypy, "users.py", cwd=tmp_path)
     assert "mocketmq.client.asynchronous.Client" in told
-    assert "_AsyncGeneratorContextManager[mocketmq.emulator.Emulator" in told
+    assert "_AsyncGeneratorContextManager[mocketmq.app.Emulator" in told
 
     (tmp_path / "users.py").write_text("from mocketmq import Nothing\n")
     with pytest.raises(AssertionError, match='"mocketmq" has no attribute "Nothing"'):

@@ -12,9 +12,8 @@ from xml.sax.saxutils import escape
 from aiohttp import ClientSession
 from yarl import URL
 
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.broker.broker import Broker
-from mocketmq.emulator import Emulator
 from mocketmq.settings import Settings
 from tests.support.api import LARGE
 from tests.support.brokers import FREE_PORTS

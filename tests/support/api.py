@@ -10,10 +10,9 @@ from aiohttp import ClientSession
 from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.broker.packs.packed_settings import opened_settings
-from mocketmq.emulator import Emulator
 from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS
 

@@ -10,9 +10,8 @@ from grpclib.client import Channel
 from grpclib.config import Configuration
 from grpclib.const import Cardinality
 
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.clock import US_PER_S, wall_us
-from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec, message_class, set_us
 from mocketmq.settings import Settings

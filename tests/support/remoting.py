@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.calling.call import Credentials
 from mocketmq.calling.connection import signed
-from mocketmq.emulator import Emulator
 from mocketmq.hosts import with_port
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command

@@ -123,8 +123,7 @@ ROOMS = {
     "otlp": {"mocketmq.otlp"},
     # On top
     "app": {
-        f"mocketmq.{name}"
-        for name in ("app", "emulator", "front_doors", "ready_file", "settings_schema", "watchdog")
+        f"mocketmq.{name}" for name in ("app", "front_doors", "ready_file", "settings_schema", "watchdog")
     },
     "cli": {"mocketmq.cli", "mocketmq.__main__"},
 }

@@ -29,9 +29,9 @@ from mocketmq.errors import StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
-from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import FileFigures, SchemeContext
 from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
+from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT

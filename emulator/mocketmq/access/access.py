@@ -8,11 +8,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from mocketmq.access.account_file import AccessFileError, accounts_in, has_users, parse_yaml, users_in
 from mocketmq.access.accounts import Account, Accounts, PlainAccount
-from mocketmq.access.plain_acl import accounts_in
 from mocketmq.access.users import UserAccount, UserAccounts
-from mocketmq.access.users_file import has_users, users_in
-from mocketmq.access.yaml_nodes import AccessFileError, parse_yaml
 from mocketmq.errors import SettingError
 from mocketmq.settings import Settings
 

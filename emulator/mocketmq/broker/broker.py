@@ -19,7 +19,6 @@ from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.settler import Settler
-from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
 from mocketmq.broker.failover import Failover
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
@@ -36,7 +35,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.crash_loss import CrashLoss
 from mocketmq.broker.removal.reset import FullReset, Reset
 from mocketmq.broker.removal.retention import Retention
-from mocketmq.broker.replication import Replication
+from mocketmq.broker.replication import Replication, SlaveOffsets
 from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender

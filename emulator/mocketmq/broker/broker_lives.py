@@ -27,7 +27,6 @@ import msgspec
 
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
-from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import (
     DOWN,
@@ -39,7 +38,7 @@ from mocketmq.broker.registry.brokers import (
     CutOff,
     RegisteredBroker,
 )
-from mocketmq.broker.replication import Replication
+from mocketmq.broker.replication import Replication, SlaveOffsets
 from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.errors import BrokerStateError

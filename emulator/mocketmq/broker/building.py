@@ -29,7 +29,6 @@ from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.settler import Settler
-from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
 from mocketmq.broker.failover import Failover
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
@@ -45,18 +44,16 @@ from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.crash_loss import CrashLoss
-from mocketmq.broker.removal.reset import FullReset, Reset
+from mocketmq.broker.removal.reset import FullReset, Reset, Wipe
 from mocketmq.broker.removal.retention import Retention
-from mocketmq.broker.removal.wipe import Wipe
-from mocketmq.broker.replication import Replication
+from mocketmq.broker.replication import Replication, SlaveOffsets
 from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
 from mocketmq.broker.sending.intake import Intake, RetryLimit
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
-from mocketmq.broker.snapshots.captured_state import capture_state
 from mocketmq.broker.snapshots.restorer import Restorer
-from mocketmq.broker.snapshots.snapshots import Snapshots
+from mocketmq.broker.snapshots.snapshots import Snapshots, capture_state
 from mocketmq.broker.transactions.check_backs import CheckBacks
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.broker.transactions.popped_halves import PoppedHalves
@@ -73,17 +70,15 @@ from mocketmq.errors import SettingError
 from mocketmq.faults.rule_set import open_fault_rules
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.lateness_playback import Playback
 from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import profile_named
 from mocketmq.schedule.scheme import SchemeContext
-from mocketmq.schedule.scheme_set import SchemeSet
+from mocketmq.schedule.scheme_set import SchemeSet, WaitingLines
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.schedule.timer import Timer
-from mocketmq.schedule.waiting_lines import WaitingLines
 from mocketmq.settings import Settings
 from mocketmq.store.counters import Run, begin_run, read_past
 from mocketmq.store.database import Database
@@ -206,8 +201,13 @@ async def _open_schedule(
     schemes = broker.schemes = SchemeSet(store.writer, lines)
     broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
     parked_queue = topics.get(TIMER_TOPIC).queues[0]
+    playback = None
+    if settings.lateness_from is not None:
+        from mocketmq.schedule.lateness_playback import open_playback  # noqa: PLC0415 - rarely used
+
+        playback = open_playback(settings.lateness_from, settings.lateness_seed)
     held = broker.held = HeldDeliveries(
-        *(store, faults, ledger, topics, timer.changed, broker.registry.brokers, _playback(settings)),
+        store, faults, ledger, topics, timer.changed, broker.registry.brokers, playback
     )
     context = SchemeContext(
         store,
@@ -402,15 +402,6 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         capture_state, broker.store, broker.timer, broker.schemes, broker.levels, restorer.lineage
     )
     broker.snapshots = Snapshots(settings, broker.store.clock, broker.committed_offsets, capture, restorer)
-
-
-def _playback(settings: Settings) -> Playback | None:
-    """Open the lateness recording named in the settings, if any. Raises SettingError."""
-    if settings.lateness_from is None:
-        return None
-    from mocketmq.schedule.lateness_recording import open_playback  # noqa: PLC0415 - rarely used
-
-    return open_playback(settings.lateness_from, settings.lateness_seed)
 
 
 def _add_due_sources(broker: Broker, settings: Settings) -> None:

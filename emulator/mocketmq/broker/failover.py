@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mocketmq.broker.broker_lives import BrokerLives
 from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.clock import Clock
-from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 
 
@@ -26,7 +26,7 @@ class _Silence(NamedTuple):
 
 
 class Failover:
-    """A :class:`~mocketmq.schedule.due.DueSource` that promotes slaves ``after_us`` of silence."""
+    """A :class:`~mocketmq.schedule.timer.DueSource` that promotes slaves ``after_us`` of silence."""
 
     def __init__(self, clock: Clock, brokers: ClusterBrokers, lives: BrokerLives, after_us: int) -> None:
         self._clock = clock

@@ -20,7 +20,7 @@ from mocketmq.faults.injector import FaultInjector
 from mocketmq.faults.rule import OutageKind
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.port_listener import PortListener
-from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
 
@@ -40,7 +40,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class Outage:
-    """A :class:`~mocketmq.schedule.due.DueSource` that closes ports when an outage begins and reopens them.
+    """A :class:`~mocketmq.schedule.timer.DueSource` that closes ports when an outage begins and reopens them.
 
     ``changed`` notifies the timer of new instants. ``end_polls`` ends all long polls.
     """

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from mocketmq.app import Emulator
 from mocketmq.broker.packs.pack_file import Pack, PackError, read_pack
 from mocketmq.broker.packs.packed_settings import opened_settings
 from mocketmq.cli.exit_codes import Exit, Failure
@@ -12,7 +13,6 @@ from mocketmq.cli.long_running import log_to_stderr
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import show
 from mocketmq.cli.serve import run_broker, set_log_levels
-from mocketmq.emulator import Emulator
 from mocketmq.instant import format_instant
 
 _STORY = "/#/story"

@@ -14,14 +14,13 @@ from typing import Any
 import click
 
 from mocketmq import __version__
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.cli.completion import complete_words
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.long_running import at_stop_signals, log_to_stderr
 from mocketmq.cli.options import examples
 from mocketmq.clock import US_PER_S, process_age_us
-from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError
 from mocketmq.hosts import is_in_container, is_loopback
 from mocketmq.settings import Settings

@@ -13,11 +13,9 @@ from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject
 from mocketmq.errors import StoreUnreadableError
 from mocketmq.settings import Settings
-from mocketmq.store.damage import Damage, find_all_damage, schema_of
+from mocketmq.store.damage import Damage, check_file, check_log, find_all_damage, schema_of
 from mocketmq.store.database import FILE_NAME, MEMORY
-from mocketmq.store.start_check import check_file
 from mocketmq.store.tables import HEAD_REVISION
-from mocketmq.store.wal_header import check_log
 from mocketmq_compat.delay.inspection import Inspection, InspectionProgress
 from mocketmq_compat.delay.schemes import SCHEMES
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from mocketmq.broker.inspection.pending import recall_handle_of
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.sending.queue_choice import queue_of_group
-from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import (
     BrokerDownError,

@@ -12,8 +12,7 @@ import msgspec
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.filters.filter import SQL92, TAG
 from mocketmq.broker.registry.clients import Subscription
-from mocketmq.broker.registry.groups import MAX_RETRIES, USUAL
-from mocketmq.broker.registry.retry_policy import retry_policy_of
+from mocketmq.broker.registry.groups import MAX_RETRIES, USUAL, retry_policy_of
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.seeding.seed import Lag, Planted, Seed
+from mocketmq.broker.seeding.planting import Lag, Planted, Seed
 from mocketmq.broker.seeding.seeder import MAX_SEEDS, seed_error
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS

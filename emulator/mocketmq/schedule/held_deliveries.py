@@ -9,7 +9,7 @@ messages can be listed, cancelled and forced like all pending messages.
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mocketmq.clock import LATEST_US
 from mocketmq.errors import NotPendingError
@@ -17,17 +17,21 @@ from mocketmq.faults.injector import FaultInjector
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.lateness_playback import RECORDED, Playback
 from mocketmq.schedule.ledger import DueMessage, LedgerWriter
 from mocketmq.schedule.scheme import EndOfWait, PendingFigures, TopicLookup
+from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 from mocketmq.store.writer import MAX_BATCH_BYTES
 
+if TYPE_CHECKING:
+    from mocketmq.schedule.lateness_playback import Playback
+
 READ_AHEAD: Final = 256
+RECORDED: Final = "recorded lateness"
+"""Cause named in the ledger. It contains a space, so no fault rule can have the same name."""
 
 _COLUMNS: Final = (
     "held, release_us, fault, is_repeat, record_offset, parked_offset, queue_key, scheme, level,"
@@ -123,7 +127,7 @@ class HeldDeliveries:
         topics: TopicLookup,
         changed: Callable[[], None],
         brokers: QueueBrokers,
-        playback: Playback | None = None,
+        playback: "Playback | None" = None,
     ) -> None:
         self.delivered = 0
         self.early = 0

@@ -26,12 +26,12 @@ from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, RecordKind, StoredMessage
 from mocketmq.schedule.delivery import Delivery
-from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.ledger import DueMessage
 from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import EndOfWait, PendingFigures, SchemeContext
+from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue

@@ -14,8 +14,8 @@ from typing import Final, Literal, NamedTuple, Protocol
 from mocketmq.clock import wall_us
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.delivery import Catch, DeliveryListener
-from mocketmq.schedule.due import DueSource
 from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.schedule.timer import DueSource
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue

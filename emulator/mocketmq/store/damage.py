@@ -1,22 +1,34 @@
-"""Detect damage in the database file, by checking the whole file or from an SQLite error.
+"""Detect damage in the database file or its write-ahead log, and refuse to start on it, with advice.
 
 SQLite keeps no checksums. A check walks the pages of every table and compares rows with their constraints; it
 cannot detect a flipped bit in a body. A kill never damages the file. A disk that loses synced data does, and
 so does copying a store while a broker writes it.
+
+SQLite silently treats a log with a broken header as empty and overwrites it, although it may hold every
+message acknowledged since the last checkpoint. The broker therefore checks the header first.
 """
 
+import asyncio
+import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from mocketmq.errors import StoreUnavailableError, shorten
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.errors import (
+    EmulatorError,
+    StoreDamagedError,
+    StoreUnavailableError,
+    StoreUnreadableError,
+    shorten,
+)
 from mocketmq.store.lock import is_held
-from mocketmq.store.wal_header import has_commit
 
 Progress = Callable[[str, int, int | None], None]
 """Receives the name of the step, the number of units done, and the total, if known."""
@@ -188,3 +200,164 @@ def _problems(connection: sqlite3.Connection, pragma: str) -> Iterator[str]:
 def _one_line(text: str) -> str:
     """Escape line ends and control characters, because the text may quote damaged data."""
     return shorten(text, 200)[1:-1]
+
+
+_HEADER = struct.Struct(">8I")  # magic, version, page size, checkpoint, two salts, two checksums
+_FRAME = struct.Struct(">6I")  # page, size of the database after a commit, two salts, two checksums
+_SUMMED_BYTES = 8  # of a frame's header, beside the page; in the log's header, the checksums themselves
+_MAGIC = 0x377F0682  # plus 1 if the checksums are computed over big-endian words
+
+
+def check_log(database: str) -> None:
+    """Raise StoreUnreadableError if the log of this database has a broken header.
+
+    A log shorter than a header, or left full of zeros by a power cut, is accepted because it holds no commit.
+    """
+    log = Path(f"{database}-wal")
+    try:
+        with log.open("rb") as file:
+            header = file.read(_HEADER.size)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreUnavailableError(f"cannot read {log}: {error.strerror}") from error
+    if len(header) == _HEADER.size and any(header) and not _is_intact(header):
+        raise StoreUnreadableError(
+            f"{log} has a broken header, so what was stored last cannot be read; it was left as it is."
+            f" Restore it from a copy, or remove it to continue with the content of {database} alone"
+        )
+
+
+def has_commit(database: Path) -> bool:
+    """Whether the log holds a committed transaction, in SQLite's view. Raises OSError.
+
+    A read-only connection that finds none removes the log when it is closed.
+    """
+    with Path(f"{database}-wal").open("rb") as log:
+        header = log.read(_HEADER.size)
+        if len(header) < _HEADER.size or not _is_intact(header):
+            return False
+        magic, _, page_bytes, _, *salts, first, second = _HEADER.unpack(header)
+        while len(frame := log.read(_FRAME.size + page_bytes)) == _FRAME.size + page_bytes:
+            _, pages, *frame_salts, first_sum, second_sum = _FRAME.unpack_from(frame)
+            summed = frame[:_SUMMED_BYTES] + frame[_FRAME.size :]
+            first, second = _checksum(_words(magic, summed), first, second)
+            if frame_salts != salts or (first, second) != (first_sum, second_sum):
+                return False
+            if pages:  # the size of the database after a commit; 0 in all other frames
+                return True
+    return False
+
+
+def _is_intact(header: bytes) -> bool:
+    magic, *_, first, second = _HEADER.unpack(header)
+    if magic not in (_MAGIC, _MAGIC + 1):
+        return False
+    return _checksum(_words(magic, header[:-_SUMMED_BYTES])) == (first, second)
+
+
+def _words(magic: int, data: bytes) -> Sequence[int]:
+    return struct.unpack(f"{'<' if magic == _MAGIC else '>'}{len(data) // 4}I", data)
+
+
+def _checksum(words: Sequence[int], first: int = 0, second: int = 0) -> tuple[int, int]:
+    """Compute the checksum of SQLite's file format, section 4.2, on top of that of the words before."""
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return first, second
+
+
+log = logging.getLogger(__name__)
+
+QUICK_S: Final = 1.0
+"""Time after which a check that is still running is logged."""
+NOTHING_KEPT: Final = "nothing of this request was kept"
+_ADVICE: Final = "make room on its disk and the directory writable, or give another one with --data"
+_MB: Final = 1_000_000
+
+
+def check_file(path: Path, *, is_to_write: bool = True) -> None:
+    """Raise StoreUnavailableError unless the file is missing or can be read and written.
+
+    Needed because SQLite reports every cause as "unable to open database file".
+    """
+    try:
+        with path.open("r+b" if is_to_write else "rb"):
+            return
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        reason = "it is a directory; allowed: a database file"
+    except OSError as error:
+        reason = str(error.strerror)
+    use = "writable" if is_to_write else "readable"
+    raise StoreUnavailableError(
+        f"cannot open {path}: {reason}. Move it away, make it {use}, or give another directory with --data"
+    )
+
+
+async def check_pages(path: Path) -> None:
+    """Check for damage after an unclean stop. Raises StoreUnreadableError.
+
+    The start waits for the check, however large the store is. Otherwise the broker could answer requests
+    before the damage is found.
+    """
+    began_us = steady_us()
+    checking = asyncio.create_task(asyncio.to_thread(find_damage, path))
+    done, _ = await asyncio.wait({checking}, timeout=QUICK_S)
+    size = _described(path)
+    if not done:
+        log.warning("the last run was not shut down cleanly: checking %s before the start", size)
+    if found := await checking:
+        raise StoreUnreadableError(_refusal(path, f"is damaged: {summary(found)}; it was left as it is"))
+    log.log(
+        logging.INFO if done else logging.WARNING,
+        "the last run was not shut down cleanly: checked %s in %.2f s: no damage",
+        size,
+        (steady_us() - began_us) / US_PER_S,
+    )
+
+
+def opening_error(path: Path, error: Exception) -> StoreUnavailableError | StoreUnreadableError:
+    """Return the error for a database that SQLite could not open."""
+    if is_damage(error):
+        reason = f"cannot be read as a database ({words_of(error)}); it was left as it is"
+        return StoreUnreadableError(_refusal(path, reason))
+    return StoreUnavailableError(f"cannot open {path}: {error}; {_ADVICE}")
+
+
+@asynccontextmanager
+async def naming_damage(path: Path) -> AsyncIterator[None]:
+    """Name the damage in the error if the broker, started inside this context, fails because of it."""
+    try:
+        yield
+    except Exception as error:
+        if not _may_be_damage(error):
+            raise
+        found = await asyncio.to_thread(find_all_damage, path, lambda *_: None)
+        if not found and isinstance(error, StoreDamagedError):
+            found = [Damage(None, words_of(error.__cause__ or error))]
+        if found:
+            raise StoreUnreadableError(_refusal(path, f"is damaged: {summary(found)}")) from error
+        if isinstance(error, StoreUnavailableError):
+            reason = str(error).removesuffix(f"; {NOTHING_KEPT}")
+            raise StoreUnavailableError(f"cannot start on {path}: {reason}; {_ADVICE}") from error
+        raise
+
+
+def _may_be_damage(error: Exception) -> bool:
+    """Whether the error comes from invalid rows, or from SQLite itself."""
+    return isinstance(error, StoreUnavailableError) or not isinstance(error, EmulatorError)
+
+
+def _described(path: Path) -> str:
+    size = path.stat().st_size if path.exists() else 0
+    return f"{path}, {size / _MB:,.0f} MB,"
+
+
+def _refusal(path: Path, reason: str) -> str:
+    return (
+        f"{path} {reason}. Restore it from a copy, move it away to start empty, or give another directory"
+        f" with --data; mocketmq verify --data {path.parent} lists the damage"
+    )

@@ -30,11 +30,19 @@ from mocketmq.event_loop import run_to_completion
 from mocketmq.failpoint import pass_point
 from mocketmq.store import checkpoints
 from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
-from mocketmq.store.damage import ERRORS, has_log, is_damage, words_of
+from mocketmq.store.damage import (
+    ERRORS,
+    NOTHING_KEPT,
+    check_file,
+    check_log,
+    check_pages,
+    has_log,
+    is_damage,
+    opening_error,
+    words_of,
+)
 from mocketmq.store.disk import is_volatile, sync_path
-from mocketmq.store.start_check import NOTHING_KEPT, check_file, check_pages, opening_error
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
-from mocketmq.store.wal_header import check_log
 from mocketmq.store.write_connection import Rows, TransactingConnection, TransactionSize, WriteConnection
 
 log = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ import pyarrow as pa
 from adbc_driver_sqlite import dbapi
 
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.store.damage import check_log
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import is_held
 from mocketmq.store.tables import HEAD_REVISION
-from mocketmq.store.wal_header import check_log
 from mocketmq_report.ledger.older_stores import OLDER_TABLES, views
 
 BATCH_ROWS: Final = 16_384

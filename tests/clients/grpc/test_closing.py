@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from mocketmq import Client
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.clock import US_PER_S
-from mocketmq.emulator import Emulator
 from mocketmq.settings import Settings
 from tests.clients.grpc.programs import SDKS, RunningProgram, running
 from tests.clients.grpc.versions import FOLDER

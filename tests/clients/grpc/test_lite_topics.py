@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from mocketmq import Client
-from mocketmq.app import running_emulator
+from mocketmq.app import Emulator, running_emulator
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, LITE_QUOTA, LITE_SUB_MODEL, GroupConfig
 from mocketmq.clock import US_PER_S
-from mocketmq.emulator import Emulator
 from mocketmq.settings import Settings, TopicDeclaration
 from tests.clients.grpc.programs import LITE, SDKS, RunningProgram, running
 from tests.clients.grpc.versions import FOLDER

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.emulator import Emulator
+from mocketmq.app import Emulator
 from tests.clients.grpc import test_closing
 
 PROGRAMS = {**test_closing.PROGRAMS, "python-grpc": "python/receiving.py"}

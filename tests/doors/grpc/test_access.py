@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.emulator import Emulator
+from mocketmq.app import Emulator
 from mocketmq.grpc_proxy.access import TABLE
 from mocketmq.grpc_proxy.service import UNARY
 from tests.support.grpc import ROLLBACK, TRANSACTION, GrpcClient, bodies, grpc_client, running_grpc

@@ -10,9 +10,9 @@ from grpclib.config import Configuration
 from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
+from mocketmq.app import Emulator
 from mocketmq.clock import US_PER_S
 from mocketmq.connections import freed_memory
-from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy import server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.connection import READ_BYTES

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from mocketmq.app import Emulator
 from mocketmq.clock import US_PER_S
-from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy import clients
 from tests.doors.remoting.consuming import join
 from tests.support.api import Api

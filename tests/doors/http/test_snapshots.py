@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 import mocketmq_migrations
-from mocketmq.broker.snapshots import captured_state, shelf, snapshot_file, snapshots
+from mocketmq.broker.snapshots import shelf, snapshot_file, snapshots
 from mocketmq.settings import TopicDeclaration
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.snapshot_rows import KEPT_RECORDS, empty_snapshot
@@ -160,7 +160,7 @@ async def test_there_are_limits(kept: Api, monkeypatch: pytest.MonkeyPatch) -> N
     await save(kept)
     problem = await kept.refused(409, "POST", SNAPSHOTS, {"name": "second"})
     assert problem["detail"] == "there are 1 snapshots; allowed: 1. Delete some"
-    for module, limit in ((captured_state, "MAX_BYTES"), (snapshots, "MAX_TOTAL_BYTES")):
+    for module, limit in ((snapshots, "MAX_BYTES"), (snapshots, "MAX_TOTAL_BYTES")):
         monkeypatch.setattr(module, limit, 1_000)
         problem = await kept.refused(409, "POST", SNAPSHOTS, {"name": "here", "replace": True})
         assert "allowed: 1000" in problem["detail"]

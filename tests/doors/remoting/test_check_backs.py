@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from mocketmq.broker.consuming.receipt import Receipt
-from mocketmq.broker.transactions.check_answers import CheckAnswers
+from mocketmq.broker.transactions.check_backs import CheckAnswers
 from mocketmq.broker.transactions.half_messages import HalfMessage
 from mocketmq.errors import StoreUnavailableError
 from tests.doors.remoting.half_messages import (

@@ -4,10 +4,9 @@ import re
 
 import pytest
 
+from mocketmq.access.account_file import AccessFileError, read_accounts
 from mocketmq.access.accounts import PlainAccount
 from mocketmq.access.needs import Permission
-from mocketmq.access.plain_acl import read_accounts
-from mocketmq.access.yaml_nodes import AccessFileError
 
 PUB, SUB, DENY = Permission.PUB, Permission.SUB, Permission.DENY
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from mocketmq.access.access import Access
+from mocketmq.access.account_file import AccessFileError, has_users, parse_yaml, users_in
 from mocketmq.access.policies import MAX_ENTRIES
 from mocketmq.access.users import UserAccount, UserAccounts
-from mocketmq.access.users_file import has_users, users_in
-from mocketmq.access.yaml_nodes import AccessFileError, parse_yaml
 from mocketmq.errors import AuthError, SettingError
 
 WHOLE = """\

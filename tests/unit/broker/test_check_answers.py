@@ -2,7 +2,7 @@
 
 import asyncio
 
-from mocketmq.broker.transactions.check_answers import CheckAnswers
+from mocketmq.broker.transactions.check_backs import CheckAnswers
 from tests.support.patience import HANGING_S
 
 

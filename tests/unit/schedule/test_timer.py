@@ -9,8 +9,7 @@ import pytest
 
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
-from mocketmq.schedule.due import Due, DueNow, DueSource
-from mocketmq.schedule.timer import RETRY_S, Arrive, Timer
+from mocketmq.schedule.timer import RETRY_S, Arrive, Due, DueNow, DueSource, Timer
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.writer import Writer

@@ -13,11 +13,17 @@ from pathlib import Path
 import pytest
 
 from mocketmq.errors import StoreDamagedError, StoreUnavailableError, StoreUnreadableError
-from mocketmq.store import start_check
-from mocketmq.store.damage import Damage, find_all_damage, find_damage, schema_of, summary
+from mocketmq.store import damage
+from mocketmq.store.damage import (
+    Damage,
+    find_all_damage,
+    find_damage,
+    has_commit,
+    naming_damage,
+    schema_of,
+    summary,
+)
 from mocketmq.store.database import FILE_NAME, Database
-from mocketmq.store.start_check import naming_damage
-from mocketmq.store.wal_header import has_commit
 from tests.support.damage import zero_root
 
 KILLED = """
@@ -168,7 +174,7 @@ async def test_orderly_end_skips_the_check(tmp_path: Path, caplog: pytest.LogCap
     assert find_damage(path)
 
 
-@pytest.mark.parametrize(("quick_s", "lines"), [(start_check.QUICK_S, 1), (0, 2)])
+@pytest.mark.parametrize(("quick_s", "lines"), [(damage.QUICK_S, 1), (0, 2)])
 async def test_checks_are_logged_and_long_ones_report_progress(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -177,7 +183,7 @@ async def test_checks_are_logged_and_long_ones_report_progress(
     lines: int,
 ) -> None:
     left_by_a_kill(await make_store(tmp_path))
-    monkeypatch.setattr(start_check, "QUICK_S", quick_s)
+    monkeypatch.setattr(damage, "QUICK_S", quick_s)
     with caplog.at_level(logging.INFO):
         await (await Database.open(str(tmp_path), "full")).close()
     assert [each.getMessage().partition(str(tmp_path))[0] for each in caplog.records] == [

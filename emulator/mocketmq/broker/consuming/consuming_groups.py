@@ -9,15 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.receipt import Receipt
-from mocketmq.broker.registry.groups import ALWAYS, MAX_RETRIES, Group, Groups
-from mocketmq.broker.registry.topic import Topic
-from mocketmq.broker.registry.topics import Topics
-from mocketmq.errors import GroupNotFoundError
-from mocketmq.message.names import HALF_GROUP
-from mocketmq.store.batch import Batch
-from mocketmq.store.progress_rows import (
+from mocketmq.broker.consuming.group_queue import (
+    GroupQueue,
     cut_progress,
     delete_progress,
     delete_progress_of_group,
@@ -25,6 +18,13 @@ from mocketmq.store.progress_rows import (
     read_progress,
     save_progress,
 )
+from mocketmq.broker.consuming.receipt import Receipt
+from mocketmq.broker.registry.groups import ALWAYS, MAX_RETRIES, Group, Groups
+from mocketmq.broker.registry.topic import Topic
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.errors import GroupNotFoundError
+from mocketmq.message.names import HALF_GROUP
+from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts_of_group
 from mocketmq.store.store import Store

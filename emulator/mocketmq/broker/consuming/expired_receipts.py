@@ -8,8 +8,7 @@ from mocketmq.broker.consuming.expiries import Expiry
 from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries, Retry
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.timer import BATCH
+from mocketmq.schedule.timer import BATCH, Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import Database
 from mocketmq.store.messages import messages_at

@@ -16,8 +16,7 @@ from mocketmq.broker.consuming.settler import Settler
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.invisible_time import RENEWED_US
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.timer import BATCH
+from mocketmq.schedule.timer import BATCH, Due, DueNow
 from mocketmq.store.batch import Batch
 
 _STEPS_US: Final = tuple(minutes * 60 * US_PER_S for minutes in (1, 3, 5, 10, 30, 60))

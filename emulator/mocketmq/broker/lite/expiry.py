@@ -13,8 +13,7 @@ from typing import Final
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_S
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.timer import BATCH
+from mocketmq.schedule.timer import BATCH, Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.queue import LiteQueue

@@ -1,11 +1,11 @@
-"""The transaction that stores seeds, with the history that they describe."""
+"""Seeds, which are messages with a past, and the transaction that stores them with that history."""
 
 import heapq
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -14,13 +14,47 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import FIRST_RETRY_LEVEL, Retries
-from mocketmq.broker.seeding.seed import Seed
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import RefusedError, SeedError
-from mocketmq.message.message import StoredMessage
+from mocketmq.message.message import Message, StoredMessage
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
+
+
+class Seed(NamedTuple):
+    """A message, and what has happened to it. Instants in emulated microseconds.
+
+    A relative delay of the message counts from ``sent_us``. The message was acknowledged by the groups in
+    ``consumed_by``. It failed at the groups in ``failed`` as often as given there, and waits for its next
+    attempt. It is a dead letter of the groups in ``dead``, after as many attempts.
+    """
+
+    message: Message
+    sent_us: int | None = None  # None: now
+    due_us: int | None = None  # its absolute due time on the broker's clock, if it has one
+    ordering_key: str | None = None  # chooses the queue, if the message asks for none
+    consumed_by: Sequence[str] = ()
+    failed: Mapping[str, int] = {}
+    dead: Mapping[str, int] = {}
+
+
+class Lag(NamedTuple):
+    """The group has acknowledged all seeded messages of the topic but the newest ``messages``."""
+
+    group: str
+    topic: str
+    messages: int
+
+
+class Planted(NamedTuple):
+    """How many messages a seed has stored, and their ids in the order of the seed."""
+
+    message_ids: Sequence[str]
+    pending: int  # messages that wait for their due time
+    retries: int  # copies that wait for, or have reached, the next attempt of a group
+    dead_letters: int
+
 
 _NOTE: Final = "INSERT OR REPLACE INTO counters VALUES ('declared_seeds', 1)"
 

@@ -24,8 +24,15 @@ from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.seeding.planting import FailedCopy, Planting, RecordsMovedError, SeedRow
-from mocketmq.broker.seeding.seed import Lag, Planted, Seed
+from mocketmq.broker.seeding.planting import (
+    FailedCopy,
+    Lag,
+    Planted,
+    Planting,
+    RecordsMovedError,
+    Seed,
+    SeedRow,
+)
 from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.broker.sending.queue_choice import queue_of_group
 from mocketmq.broker.sending.sender import ACCEPTED_AT_ONCE, Sender

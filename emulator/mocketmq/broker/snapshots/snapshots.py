@@ -1,28 +1,30 @@
 """Saves the whole state of the broker under a name, and goes back to it, while clients are connected.
 
 A save copies all rows in one transaction of the writer, and the messages of the delay schemes under the
-timer's lock (``captured_state``). ``restorer`` puts a state back.
+timer's lock, while sends wait a few milliseconds. ``restorer`` puts a state back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
-from mocketmq.broker.snapshots.captured_state import CapturedState, check_size
 from mocketmq.broker.snapshots.differences import StateDifference, differences
+from mocketmq.broker.snapshots.lineage import Lineage, StateHistory
 from mocketmq.broker.snapshots.restorer import Restorer
 from mocketmq.broker.snapshots.shelf import NAME, NAMES, FileShelf, Kept, MemoryShelf, SnapshotShelf
 from mocketmq.broker.snapshots.snapshot_file import (
+    MAX_BYTES,
     Manifest,
     SnapshotState,
+    new_manifest,
     unreadable_manifest,
     write_archive,
 )
-from mocketmq.clock import Clock
+from mocketmq.clock import Clock, wall_us
 from mocketmq.errors import (
     InvalidArgumentError,
     SnapshotDamagedError,
@@ -32,8 +34,15 @@ from mocketmq.errors import (
     StoreUnavailableError,
 )
 from mocketmq.event_loop import completed
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme_set import SchemeSet
+from mocketmq.schedule.timed_scheme import KeptRecord
+from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
+from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY
+from mocketmq.store.snapshot_rows import empty_snapshot, save_rows
+from mocketmq.store.store import Store
 
 MAX_SNAPSHOTS: Final = 64
 MAX_TOTAL_BYTES: Final = 1 << 30
@@ -46,6 +55,84 @@ class Restored(msgspec.Struct, frozen=True):
 
     kept: Kept
     now_us: int
+
+
+_KEEP: Final = "INSERT OR IGNORE INTO snapshot.kept_records VALUES (?, ?, ?, ?, ?)"
+
+
+class CapturedState(NamedTuple):
+    """A copy of the state, and the history of the store when its rows were copied."""
+
+    state: SnapshotState
+    history: StateHistory
+
+
+class _Chosen(NamedTuple):
+    """The pending messages of a scheme, chosen but not read."""
+
+    scheme: str
+    read: Callable[[], Iterable[KeptRecord]]
+
+
+async def capture_state(
+    store: Store, timer: Timer, schemes: SchemeSet, levels: LevelQueues, lineage: Lineage
+) -> CapturedState:
+    """Copy the state as it is now.
+
+    Must not be cancelled, because a thread uses the connection that writes. Raises a StoreError, and
+    SnapshotQuotaError before much is copied.
+    """
+    database = store.database
+    size = await database.used_bytes()
+    check_size(size)
+    async with database.attached(empty_snapshot()) as connection, timer.intervention():
+
+        def work(batch: Batch) -> tuple[int, StateHistory, int, Sequence[_Chosen]]:
+            chosen = [_Chosen(one.name, one.choose_records()) for one in schemes.all_timed]
+            save_rows(batch, list(levels.delay_offsets))
+            return batch.now_us, lineage.history(batch.next_log_offset), schemes.pending, chosen
+
+        now_us, history, pending, chosen = await store.writer.commit(work, alone=True, until="visible")
+
+        def finish() -> tuple[bytes, tuple[int, int, int]]:
+            with connection:  # commits, or rolls back before a waiting send uses the connection
+                connection.executemany(_KEEP, _kept_rows(chosen, size))
+            counts = [
+                connection.execute(f"SELECT count(*) FROM snapshot.{table}").fetchone()[0]
+                for table in ("topics", "groups", "messages")
+            ]
+            return connection.serialize(name="snapshot"), (counts[0], counts[1], counts[2])
+
+        async with database.exclusively():
+            content, (topics, groups, messages) = await asyncio.to_thread(finish)
+    manifest = new_manifest(
+        saved_us=wall_us(),
+        now_us=now_us,
+        clock=store.clock.mode,
+        topics=topics,
+        groups=groups,
+        messages=messages,
+        pending=pending,
+    )
+    return CapturedState(SnapshotState(manifest, content), history)
+
+
+def _kept_rows(chosen: Sequence[_Chosen], size: int) -> Iterator[tuple[object, ...]]:
+    """The rows of pending messages. ``size`` is that of the store."""
+    for scheme, read in chosen:
+        for record in read():
+            size += len(record.content)
+            check_size(size)
+            yield scheme, *record
+
+
+def check_size(size: int) -> None:
+    """Raise SnapshotQuotaError if a snapshot may not have ``size`` bytes."""
+    if size > MAX_BYTES:
+        raise SnapshotQuotaError(
+            f"the snapshot would have {size} bytes or more; allowed: {MAX_BYTES}. Remove messages, or begin"
+            " with an empty store"
+        )
 
 
 class Snapshots:

@@ -12,7 +12,8 @@ answered, for at most ``answer_s`` real seconds, and waits only once for a silen
 producer can therefore decide at the first check, and its commit is stored at the instant of that check.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -32,8 +33,7 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.timer import Timer
+from mocketmq.schedule.timer import Due, DueNow, Timer
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
@@ -43,6 +43,31 @@ ANSWER_S: Final = 3.0
 """Maximum real time for which a clock move waits for a producer's answer."""
 BATCH: Final = 64
 """Maximum number of half messages that are read at once, with their bodies."""
+
+
+class CheckAnswers:
+    """Lets a clock move wait for producers' answers to check-backs, by the log offset of the half message."""
+
+    def __init__(self) -> None:
+        self._awaited: dict[int, asyncio.Event] = {}
+
+    def note(self, log_offset: int) -> None:
+        """Note that the half message's producer has answered."""
+        if log_offset in self._awaited:
+            self._awaited[log_offset].set()
+
+    async def wait(self, log_offsets: Iterable[int], longest_s: float) -> Collection[int]:
+        """Wait up to ``longest_s`` real seconds for all answers. Returns the unanswered half messages."""
+        self._awaited = {log_offset: asyncio.Event() for log_offset in log_offsets}
+        try:
+            async with asyncio.timeout(longest_s):
+                for event in self._awaited.values():
+                    await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            awaited, self._awaited = self._awaited, {}
+        return [log_offset for log_offset, event in awaited.items() if not event.is_set()]
 
 
 class CheckBacks:
@@ -67,6 +92,8 @@ class CheckBacks:
         self._due = receipts.checks
         self._receipts = receipts
         self._half_messages = half_messages
+        self._answers = CheckAnswers()
+        half_messages.on_answer = self._answers.note
         self._clients = registry.clients
         self._interval_us = settings.transaction_check_interval_us
         self._most = settings.transaction_check_max
@@ -168,7 +195,7 @@ class CheckBacks:
         if self._move != self._timer.moves:
             self._move, self._silent = self._timer.moves, set()
         awaited = [offset for offset, channel in asked.items() if channel not in self._silent]
-        unanswered = await self._half_messages.answers.wait(awaited, self.answer_s)
+        unanswered = await self._answers.wait(awaited, self.answer_s)
         self._silent |= {asked[offset] for offset in unanswered}
 
 

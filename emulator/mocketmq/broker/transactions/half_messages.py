@@ -19,7 +19,7 @@ message can no longer be rolled back; the next check-back, or the end of the 24 
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -29,7 +29,6 @@ from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
-from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import (
     IllegalMessageError,
@@ -103,7 +102,8 @@ class HalfMessages:
         self.committed = 0
         self.rolled_back = 0
         self.abandoned = 0  # settled without a decision
-        self.answers = CheckAnswers()
+        # Called with the log offset of each half message whose producer has answered.
+        self.on_answer: Callable[[int], None] = lambda _log_offset: None
         self._database = store.database
         self._writer = store.writer
         self._clock = store.clock
@@ -219,7 +219,7 @@ class HalfMessages:
                     raise UndecidableError("The transaction state table offset wrong")
                 await self._decide(half, commit=commit)
         finally:
-            self.answers.note(log_offset)
+            self.on_answer(log_offset)
 
     async def decide(self, message_id: str, *, commit: bool, topic: str | None = None) -> HalfMessage:
         """Commit or roll back the open half message with this unique key or offset message id.
@@ -230,13 +230,13 @@ class HalfMessages:
         half = await self._find(message_id, topic)
         self._topics.brokers.check_has_reachable_broker(half.queue)
         await self._decide(half, commit=commit)
-        self.answers.note(half.receipt.log_offset)
+        self.on_answer(half.receipt.log_offset)
         return half
 
     async def leave_undecided(self, message_id: str, *, topic: str) -> None:
         """Note that the producer has no decision about this half message yet. Raises MessageNotFoundError."""
         half = await self._find(message_id, topic)
-        self.answers.note(half.receipt.log_offset)
+        self.on_answer(half.receipt.log_offset)
 
     async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
         receipt = half.receipt

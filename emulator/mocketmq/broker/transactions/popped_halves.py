@@ -25,8 +25,7 @@ from mocketmq.failpoint import pass_point
 from mocketmq.invisible_time import POPPED_HALF_US
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.names import HALF_GROUP, half_topic
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.timer import BATCH
+from mocketmq.schedule.timer import BATCH, Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
 

@@ -7,8 +7,7 @@ import msgspec
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, changed_attributes
-from mocketmq.broker.registry.groups import MAX_RETRIES, PRIORITY_FACTOR, Group, GroupConfig
-from mocketmq.broker.registry.retry_policy import retry_policy_of
+from mocketmq.broker.registry.groups import MAX_RETRIES, PRIORITY_FACTOR, Group, GroupConfig, retry_policy_of
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
 from mocketmq.remoting.lane import Effect

@@ -1,4 +1,4 @@
-"""Recalls delayed messages by their handles (``broker/sending/recall_handle.py``)."""
+"""Recalls delayed messages by their handles (``broker/inspection/pending.py``)."""
 
 from typing import Final
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from mocketmq.broker.sending.recall_handle import recall_handle_of
+from mocketmq.broker.inspection.pending import recall_handle_of
 from mocketmq.broker.sending.sender import PlainSend, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, QueueNotFoundError
