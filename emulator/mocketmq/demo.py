@@ -61,7 +61,6 @@ class Tallies:
 
     @property
     def total(self) -> Tally:
-        """The sum of all tallies."""
         total = Tally("all", "")
         for each in (*self.levels, self.retries):
             total.sent += each.sent

@@ -16,7 +16,6 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """The number of values."""
         return sum(self.counts)
 
     def record(self, value: int, times: int = 1) -> None:

@@ -20,7 +20,7 @@ ALIYUN_DEFAULT: Final = "300s"
 ALIYUN_ORDERED_DEFAULT: Final = "60s"
 
 RENEWED_US: Final = parse_duration_us("60s")
-"""Invisible time of messages for gRPC push consumers, which ``broker/consuming/renewals.py`` extends."""
+"""Invisible time of messages for gRPC push consumers, which ``broker/consuming/visibility.py`` extends."""
 
 POPPED_HALF_US: Final = parse_duration_us("10s")
 """Default invisible time of a half message that its producer pops."""

@@ -137,8 +137,11 @@ class SeedFile:
             offset, reason = at + error.pos, error.msg
         except (ValueError, RecursionError):
             pass
-        place = f"{self.name}, {position_at(self._text, offset)}"
-        raise SeedError("", f"{place}: the line is not JSON: {reason}")
+        raise self._mistake(offset, f"the line is not JSON: {reason}")
+
+    def _mistake(self, offset: int, reason: str) -> SeedError:
+        """The error for a mistake at this offset of the text."""
+        return SeedError("", f"{self.name}, {position_at(self._text, offset)}: {reason}")
 
     # CSV
 
@@ -150,8 +153,7 @@ class SeedFile:
             raise SeedError("", f"{self.name}, line 1: the columns are {shorten(names)}; allowed: {allowed}")
         for row in rows:
             if len(row) != len(names):
-                place = f"{self.name}, {position_at(self._text, row[0].offset)}"
-                raise SeedError("", f"{place}: the row has {len(row)} cells; allowed: {len(names)}")
+                raise self._mistake(row[0].offset, f"the row has {len(row)} cells; allowed: {len(names)}")
             message: dict[str, Any] = {}
             for name, cell in zip(names, row, strict=True):
                 if cell.text:
@@ -172,8 +174,7 @@ class SeedFile:
             try:
                 message[name] = msgspec.json.decode(cell.text)
             except (msgspec.DecodeError, RecursionError) as error:
-                place = f"{self.name}, {position_at(self._text, cell.offset)}"
-                raise SeedError("", f"{place}: body_json is not JSON: {error}") from None
+                raise self._mistake(cell.offset, f"body_json is not JSON: {error}") from None
         else:
             message[name] = cell.text
 
@@ -185,10 +186,8 @@ class SeedFile:
         while at < len(self._text):
             cell = _CELL.match(self._text, at)
             if cell is None:
-                place = f"{self.name}, {position_at(self._text, at)}"
-                raise SeedError(
-                    "", f'{place}: the cell has a " out of place; allowed: "…" around a cell, with "" inside'
-                )
+                reason = 'the cell has a " out of place; allowed: "…" around a cell, with "" inside'
+                raise self._mistake(at, reason)
             quoted = cell[1]
             row.append(_Cell(cell[2] if quoted is None else quoted.replace('""', '"'), at))
             at = cell.end()

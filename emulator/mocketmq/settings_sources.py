@@ -39,7 +39,6 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def flag(self) -> str:
-        """The name of the long option."""
         return flag_of(self.name)
 
 

@@ -75,7 +75,6 @@ class _Reader:
         self.at = 0
 
     def document(self) -> Iterator[tuple[Path, int]]:
-        """Read a TOML document."""
         table: Path = ()
         last: dict[Path, int] = {}  # index of the newest table of each array of tables
         self.skip(_BLANK)
@@ -124,7 +123,6 @@ class _Reader:
         return str(json.loads(key) if self._separator == ":" else tomllib.loads(f"key = {key}")["key"])
 
     def value(self, path: Path) -> Iterator[tuple[Path, int]]:
-        """Read a value with all values in it."""
         yield path, self.at
         if self._takes("["):
             index = 0

@@ -31,7 +31,6 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def close(self) -> None:
-        """Stop watching."""
         self._closed.set()
 
     def _watch(self) -> None:

@@ -81,7 +81,6 @@ class PlainAccount(Account):
                 raise AccessError(f"No default permission for {kind.lower()}:{name}")
 
     def check_admin(self, what: str) -> None:
-        """Raise AccessError unless the account is an administrator's."""
         if not self.is_admin:
             raise AccessError(f"Need admin permission for {what}, but accessKey={self.access_key} is not")
 
@@ -98,7 +97,6 @@ class Accounts:
         return any(trusts(host) for trusts in self._trusted)
 
     def get(self, access_key: str) -> Account | None:
-        """The account with this access key, if it exists."""
         return self.by_key.get(access_key)
 
     def find_account(self, access_key: str | None) -> Account:

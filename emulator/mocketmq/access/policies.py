@@ -78,7 +78,6 @@ class Resource(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The resource as text."""
         if self.kind == _ANY:
             return "*"
         return f"{self.kind}:{self.name}{'' if self.pattern is Pattern.LITERAL else '*'}"

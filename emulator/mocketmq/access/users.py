@@ -42,7 +42,6 @@ class UserAccount(Account):
         return f"User:{self.access_key}"
 
     def check_enabled(self) -> None:
-        """Raise AuthError if the user is disabled."""
         if self.status == DISABLE:
             raise AuthError(f"{self.subject} is disabled.")
 
@@ -88,7 +87,6 @@ class UserAccounts(Accounts):
         return account
 
     def signature_error(self, account: Account) -> AccessError:  # noqa: ARG002 - upstream does not name it
-        """The error for a request that the user has not signed."""
         return AuthError("check signature failed.")
 
     def _with(self, accounts: Iterable[Account]) -> Accounts:

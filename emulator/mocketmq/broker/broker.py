@@ -7,7 +7,6 @@ from mocketmq.broker.broker_lives import BrokerLives
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
-from mocketmq.broker.consuming.expired_receipts import ExpiredReceipts
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
@@ -16,9 +15,9 @@ from mocketmq.broker.consuming.pull import Pull
 from mocketmq.broker.consuming.queue_locks import QueueLocks
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import Receiver
-from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.settler import Settler
+from mocketmq.broker.consuming.visibility import ExpiredReceipts, Renewals
 from mocketmq.broker.failover import Failover
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers

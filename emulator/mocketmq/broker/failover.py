@@ -43,13 +43,11 @@ class Failover:
         return min(silences, key=lambda silence: silence.due_us, default=None)
 
     def next_due_us(self) -> int | None:
-        """The next instant at which a slave is promoted."""
         silence = self._next()
         return None if silence is None else silence.due_us
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:  # noqa: ARG002 - one at a time
-        """Promote one slave."""
         reached: list[_Silence] = []
         yield partial(self._due_now, reached)
         for due_us, broker, silent_us in reached:

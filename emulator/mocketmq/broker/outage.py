@@ -119,7 +119,6 @@ class Outage:
         return sorted(end for end in ends if self._seen_us < end <= LATEST_US)
 
     def next_due_us(self) -> int | None:
-        """The next instant at which an outage begins or ends."""
         return next(iter(self._instants_us()), None)
 
     @asynccontextmanager

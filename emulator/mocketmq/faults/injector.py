@@ -113,7 +113,6 @@ class FaultInjector:
         return "waiting" if now_us < self.from_us else "active"
 
     def matches(self, request: RequestAttributes) -> bool:
-        """Whether the rule matches the request."""
         rule, topic, group = self.rule, request.topic, request.group
         if rule.do == "broker-away" and (not self.fired or request.door not in _CUT_OFF):
             return False
@@ -127,7 +126,6 @@ class FaultInjector:
         )
 
     def matches_delivery(self, broker: str, topic: str, level: int | None) -> bool:
-        """Whether the rule matches the delivery of the message."""
         rule = self.rule
         return (
             rule.broker in (UNSET, broker)

@@ -188,7 +188,6 @@ class FaultRules:
         return removed
 
     async def clear(self) -> Sequence[FaultInjector]:
-        """Remove every rule."""
         return await self.remove_rules(*self._by_name)
 
     def _remove(self, faults: Sequence[FaultInjector], batch: Batch) -> None:

@@ -24,7 +24,6 @@ class BrokerShare(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The broker's name."""
         return self.names[self.position]
 
     def number_of(self, topic: str, queue_id: int) -> int:

@@ -293,7 +293,6 @@ class HeldDeliveries:
     # Due releases
 
     def next_due_us(self) -> int | None:
-        """The earliest release."""
         return self._next_us
 
     def next_delivery_us(self) -> int | None:
@@ -301,7 +300,6 @@ class HeldDeliveries:
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Prepare the releases due by ``until_us``."""
         rows = [Held._make(row) for row in await self._database.rows(_RELEASED, (until_us, READ_AHEAD))]
         picked_us = self._clock.now_us()
         yield partial(self._due_now, rows, picked_us)

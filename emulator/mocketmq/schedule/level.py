@@ -54,7 +54,6 @@ class Level:
 
     @property
     def pending(self) -> int:
-        """The number of pending messages."""
         return self.queue.next_offset - self.next_offset - len(self.settled)
 
     @property

@@ -135,7 +135,6 @@ class LevelQueues:
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Prepare the entries that fire by ``until_us``."""
         picked_us = self._clock.now_us()
         await self.read_ahead()
         pass_point("delivery.picked")

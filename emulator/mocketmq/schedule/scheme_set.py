@@ -168,7 +168,6 @@ class SchemeSet:
 
     @property
     def pending(self) -> int:
-        """The number of pending messages."""
         return sum(scheme.pending for scheme in self._all)
 
     def holding(self, message: StoredMessage) -> DelayScheme | None:
@@ -311,16 +310,13 @@ class SchemeSet:
 
     @property
     def delivered(self) -> int:
-        """Messages delivered since the start, without forced ones."""
         return sum(scheme.delivered for scheme in self._all)
 
     @property
     def early(self) -> int:
-        """Messages delivered before their due time, which is a defect."""
         return sum(scheme.early for scheme in self._all)
 
     def figures(self) -> list[PendingFigures]:
-        """Pending messages of each level and scheme."""
         return [row for scheme in self._all for row in scheme.figures()]
 
     def timed_figures(self) -> PendingFigures:

@@ -113,7 +113,6 @@ class Timer:
         self._task: asyncio.Task[None] | None = None
 
     def add_source(self, source: DueSource) -> None:
-        """Register a source."""
         self._sources.append(source)
 
     def changed(self) -> None:
@@ -121,7 +120,6 @@ class Timer:
         self._changed.set()
 
     def next_due_us(self) -> int | None:
-        """The earliest due time of all sources."""
         return min((due for s in self._sources if (due := s.next_due_us()) is not None), default=None)
 
     def start(self) -> asyncio.Task[None]:

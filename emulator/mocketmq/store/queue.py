@@ -48,7 +48,6 @@ class Queue:
 
     @property
     def place(self) -> tuple[str, int]:
-        """The topic and the queue's number in it."""
         return self.topic, self.queue_id
 
     def __repr__(self) -> str:
@@ -89,23 +88,13 @@ async def load_queues(database: Database) -> list[Queue]:
 
     In a queue emptied by retention or a reset, it comes from the stored lower bound instead.
     """
-    return [_queue(*row) for row in await database.rows(_QUEUES)]
-
-
-def _queue(
-    key: int,
-    topic: str,
-    queue_id: int,
-    min_offset: int,
-    next_offset: int,
-    first_offset: int,
-    emptied_at: int,
-    lite_topic: str | None,
-    last_us: int,
-) -> Queue:
-    if lite_topic is None:
-        return Queue(key, topic, queue_id, min_offset, next_offset, first_offset, emptied_at)
-    lite = LiteQueue(key, topic, lite_topic, last_us)
-    lite.min_offset, lite.next_offset, lite.first_offset = min_offset, next_offset, first_offset
-    lite.is_saved = True
-    return lite
+    queues: list[Queue] = []
+    for key, topic, queue_id, *offsets, name, last_us in await database.rows(_QUEUES):
+        if name is None:
+            queues.append(Queue(key, topic, queue_id, *offsets))
+            continue
+        lite = LiteQueue(key, topic, name, last_us)
+        lite.min_offset, lite.next_offset, lite.first_offset, _ = offsets
+        lite.is_saved = True
+        queues.append(lite)
+    return queues

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mocketmq.broker.snapshots.lineage import MAX_BRANCHES, MAX_STATES, Lineage
+from mocketmq.broker.snapshots.restorer import MAX_BRANCHES, MAX_STATES, Lineage
 
 
 class Model:

@@ -67,7 +67,6 @@ class PullTrail:
         self._replace(cut)
 
     def remove(self, is_removed: Callable[[Step], bool]) -> None:
-        """Remove these steps."""
         self._replace([step for step in self.steps if not is_removed(step)])
 
     def _replace(self, steps: Iterable[Step]) -> None:

@@ -9,7 +9,7 @@ The life of a message for one group::
          └────────────────────────┘   invisible time ends once too often ───► dead (%DLQ%group)
 
 A message in flight is invisible to the rest of its group until its invisible time ends
-(``expired_receipts``). A receive is committed before it is answered, so a kill loses no receipt. It does
+(``visibility``). A receive is committed before it is answered, so a kill loses no receipt. It does
 not wait for durability, because a power cut that undoes it only costs one more delivery. ``selection``
 chooses the messages, ``settler`` has the further steps, and ``receipt`` all states.
 """

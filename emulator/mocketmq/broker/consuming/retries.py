@@ -1,7 +1,7 @@
 """Retries and dead letters: decides which of them a message becomes when a consumer gives it back.
 
 Two others decide the same: ``ConsumingGroup.gives_up`` when an invisible time ends, and
-``sending/retry_limit`` for retries that clients send themselves.
+``RetryLimit`` (``sending/intake``) for retries that clients send themselves.
 Source: docs/protocol/remoting.md §6.2
 """
 

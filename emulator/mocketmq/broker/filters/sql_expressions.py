@@ -231,26 +231,6 @@ def _equal(left: Expression, right: Expression, end: int) -> Expression:
     return _condition(left.start, end, value, left, right)
 
 
-def greater(left: Expression, right: Expression) -> Expression:
-    """``>``."""
-    return _ordered(left, right, gt)
-
-
-def greater_or_equal(left: Expression, right: Expression) -> Expression:
-    """``>=``."""
-    return _ordered(left, right, ge)
-
-
-def less(left: Expression, right: Expression) -> Expression:
-    """``<``."""
-    return _ordered(left, right, lt)
-
-
-def less_or_equal(left: Expression, right: Expression) -> Expression:
-    """``<=``."""
-    return _ordered(left, right, le)
-
-
 def between(value: Expression, low: Expression, high: Expression) -> Expression:
     """BETWEEN. Of two constant bounds, the first must not be above the second; ``-1`` is no constant."""
     ranged = _ranged(value, low, high, decisive=False)
@@ -286,7 +266,8 @@ def _ranged(value: Expression, low: Expression, high: Expression, *, decisive: b
     return _condition(value.start, high.end, holds, value, low, high)
 
 
-def _ordered(left: Expression, right: Expression, holds: Callable[[int, int], bool]) -> Expression:
+def ordered(left: Expression, right: Expression, holds: Callable[[int, int], bool]) -> Expression:
+    """``>``, ``>=``, ``<`` or ``<=``, as ``holds`` says of the comparison with 0."""
     _check_ordered(left)
     _check_ordered(right)
     one, other = left.evaluate, right.evaluate

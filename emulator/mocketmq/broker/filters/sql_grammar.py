@@ -6,7 +6,8 @@ refused, while upstream silently ignores it. A comment may end with the text.
 
 import re
 from collections.abc import Callable, Iterable
-from operator import contains
+from functools import partial
+from operator import contains, ge, gt, le, lt
 from typing import Final
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
@@ -43,9 +44,7 @@ _having: CONTAINS | STARTSWITH | ENDSWITH
 ?primary: STRING -> text
     | DECIMAL -> whole
     | FLOAT -> floating
-    | TRUE -> true
-    | FALSE -> false
-    | NULL -> null
+    | (TRUE | FALSE | NULL) -> boolean
     | ID -> property_named
     | "(" or_expression ")"
 
@@ -143,6 +142,9 @@ _TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
 }
 
 
+_BOOLEANS: Final[dict[str, bool | None]] = {"TRUE": True, "FALSE": False, "NULL": None}
+
+
 @v_args(inline=True)
 class _Builder(Transformer[Token, Expression]):
     """Builds expressions from the parsed text, bottom up."""
@@ -150,10 +152,10 @@ class _Builder(Transformer[Token, Expression]):
     start = staticmethod(sql.as_boolean)
     equal = staticmethod(sql.equal)
     not_equal = staticmethod(sql.not_equal)
-    greater = staticmethod(sql.greater)
-    greater_or_equal = staticmethod(sql.greater_or_equal)
-    less = staticmethod(sql.less)
-    less_or_equal = staticmethod(sql.less_or_equal)
+    greater = staticmethod(partial(sql.ordered, holds=gt))
+    greater_or_equal = staticmethod(partial(sql.ordered, holds=ge))
+    less = staticmethod(partial(sql.ordered, holds=lt))
+    less_or_equal = staticmethod(partial(sql.ordered, holds=le))
     between = staticmethod(sql.between)
     not_between = staticmethod(sql.not_between)
 
@@ -196,14 +198,8 @@ class _Builder(Transformer[Token, Expression]):
     def floating(self, token: Token) -> Expression:
         return sql.floating(_start(token), _end(token), str(token))
 
-    def true(self, token: Token) -> Expression:
-        return sql.boolean(_start(token), _end(token), True)
-
-    def false(self, token: Token) -> Expression:
-        return sql.boolean(_start(token), _end(token), False)
-
-    def null(self, token: Token) -> Expression:
-        return sql.boolean(_start(token), _end(token), None)
+    def boolean(self, token: Token) -> Expression:
+        return sql.boolean(_start(token), _end(token), _BOOLEANS[token.type])
 
     def property_named(self, token: Token) -> Expression:
         return sql.property_named(_start(token), _end(token), str(token))

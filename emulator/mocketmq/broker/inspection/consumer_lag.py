@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
@@ -23,7 +22,8 @@ QUEUES_PER_TURN: Final = 256
 _Place = tuple[int, int]
 
 
-class TopicLag(msgspec.Struct, frozen=True):
+@dataclass(slots=True)
+class TopicLag:
     """A group's lag in a topic at a broker, by the broker's index.
 
     ``unread`` messages were never received; ``ready`` ones are with no consumer.
@@ -33,7 +33,7 @@ class TopicLag(msgspec.Struct, frozen=True):
 
     group: str
     topic: str
-    broker: int = 0
+    broker: int
     lag: int = 0
     in_flight: int = 0
     postponed: int = 0
@@ -41,15 +41,8 @@ class TopicLag(msgspec.Struct, frozen=True):
     unread: int = 0
     unsettled_us: int | None = None
     unread_us: int | None = None
-
-
-class _Sums:
-    """The sums over the queues of a topic, and the places of their oldest messages."""
-
-    def __init__(self) -> None:
-        self.lag = self.in_flight = self.postponed = self.ready = self.unread = 0
-        self.oldest_unsettled: list[_Place] = []
-        self.oldest_unread: list[_Place] = []
+    oldest_unsettled: list[_Place] = field(default_factory=list)
+    oldest_unread: list[_Place] = field(default_factory=list)
 
     def add_queue(self, one: GroupQueue) -> list[_Place]:
         """Add a queue, and return the places of its oldest messages."""
@@ -84,13 +77,13 @@ class ConsumerLag:
 
     async def of_all(self) -> list[TopicLag]:
         """The lag of all groups, by group, topic and broker."""
-        found: dict[tuple[str, str, int], _Sums] = {}
+        found: dict[tuple[str, str, int], TopicLag] = {}
         wanted: dict[_Place, None] = {}
         seen = 0
         for group in list(self._groups):
             for one in self._progress.queues_of(group):
                 key = group.name, one.queue.topic, self._brokers.index_of(one.queue)
-                places = found.setdefault(key, _Sums()).add_queue(one)
+                places = found.setdefault(key, TopicLag(*key)).add_queue(one)
                 if len(wanted) < MAX_LOOKUPS:
                     wanted.update(dict.fromkeys(places))
                 seen += 1
@@ -99,23 +92,12 @@ class ConsumerLag:
         times: dict[_Place, int] = {}
         with suppress(StoreError):
             times = await store_times(self._database, list(wanted)[:MAX_LOOKUPS])
-        lags = []
-        for key, sums in found.items():
-            lags.append(
-                TopicLag(
-                    *key,
-                    sums.lag,
-                    sums.in_flight,
-                    sums.postponed,
-                    sums.ready,
-                    sums.unread,
-                    _oldest(times, sums.oldest_unsettled),
-                    _oldest(times, sums.oldest_unread),
-                )
-            )
-            if len(lags) % QUEUES_PER_TURN == 0:
+        for number, lag in enumerate(found.values(), 1):
+            lag.unsettled_us = _oldest(times, lag.oldest_unsettled)
+            lag.unread_us = _oldest(times, lag.oldest_unread)
+            if number % QUEUES_PER_TURN == 0:
                 await self._turns.next_turn()
-        return lags
+        return [*found.values()]
 
 
 def _oldest(times: dict[_Place, int], places: Sequence[_Place]) -> int | None:

@@ -48,7 +48,6 @@ class PendingMessages:
 
     @property
     def count(self) -> int:
-        """The number of pending messages."""
         return self._schemes.pending
 
     @property

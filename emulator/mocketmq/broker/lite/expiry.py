@@ -52,7 +52,6 @@ class LiteExpiry:
         return None if minutes <= 0 else queue.last_us + max(minutes * 60 * US_PER_S, LEAST_US)
 
     def next_due_us(self) -> int | None:
-        """When the next lite topic expires."""
         lites = self._topics.lites
         oldest = (next(iter(lites.of(parent))) for parent in lites.parents)
         return min((at_us for queue in oldest if (at_us := self.expires_us(queue)) is not None), default=None)

@@ -39,7 +39,6 @@ class LiteTopicList:
         return sorted(self._topics.lites.of(self._topics.get(parent).name), key=lambda queue: queue.name)
 
     def state(self, queue: LiteQueue) -> LiteTopicState:
-        """The state of a lite topic."""
         groups = [group for group in self._groups if group.registered.config.lite_parent == queue.topic]
         return LiteTopicState(
             queue.name,

@@ -133,7 +133,6 @@ class LiteSubscriptions:
         return {*group.queues, *filter(None, (self._topics.lites.find(*one) for one in names))}
 
     def find(self, client_id: str) -> LiteSubscription | None:
-        """The client's subscription, or None."""
         return self._clients.get(client_id)
 
     def arrived(self, queue: LiteQueue) -> None:
@@ -217,7 +216,6 @@ class LiteSubscriptions:
         await self._begin(group, self._existing(parent, names), start)
 
     async def remove(self, client_id: str, names: Collection[str]) -> None:
-        """Remove lite topics from the client's subscription."""
         subscription = self._clients.get(client_id)
         if subscription is None:
             return
@@ -251,7 +249,6 @@ class LiteSubscriptions:
                 self._subscribe(subscription, name)
 
     def leave(self, client_id: str) -> None:
-        """Remove the client's subscription."""
         subscription = self._clients.pop(client_id, None)
         if subscription is None:
             return

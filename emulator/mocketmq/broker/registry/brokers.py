@@ -117,7 +117,6 @@ class RegisteredBroker:
 
     @property
     def name(self) -> str:
-        """The broker's name."""
         return self.share.name
 
     @property
@@ -189,7 +188,6 @@ class ClusterBrokers:
         return {position: queues.get(name, ABSENT) for position, name in enumerate(self.names)}
 
     def set_condition(self, broker: RegisteredBroker, condition: BrokerCondition) -> None:
-        """Set a broker's condition."""
         broker.condition = condition
         self.down = self._where(lambda each: each.state != "running")
         self.unreachable = self._where(lambda each: not each.is_reachable)

@@ -188,7 +188,6 @@ class Groups:
         self._groups: dict[str, Group] = {}
 
     async def load(self) -> None:
-        """Read every group from the store."""
         for name, max_retries, retry_queues, config in await self._database.rows("SELECT * FROM groups"):
             self._groups[name] = Group(name, max_retries, retry_queues, _read(config))
 

@@ -62,7 +62,6 @@ class LiteTopics:
         return () if lites is None else lites.values()
 
     def find(self, parent: str, name: str) -> LiteQueue | None:
-        """The lite topic, or None."""
         lites = self._by_parent.get(parent)
         return None if lites is None else lites.get(name)
 

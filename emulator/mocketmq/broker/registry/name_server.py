@@ -32,7 +32,6 @@ class NameServer:
         self._configs: dict[str, dict[str, str]] = {}  # by namespace and key
 
     async def load(self) -> None:
-        """Read the configurations from the store."""
         for namespace, key, value in await self._database.rows("SELECT * FROM kv_configs"):
             self._configs.setdefault(namespace, {})[key] = value
 
@@ -41,7 +40,6 @@ class NameServer:
         return self._configs.get(name)
 
     def value(self, namespace: str, key: str) -> str | None:
-        """The value of a key, or None."""
         return self._configs.get(namespace, {}).get(key)
 
     async def put(self, namespace: str, key: str, value: str) -> None:

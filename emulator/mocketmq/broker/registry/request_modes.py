@@ -57,7 +57,6 @@ class RequestModes:
         self._modes: dict[tuple[str, str], RequestMode] = {}
 
     async def load(self) -> None:
-        """Read the modes from the store."""
         for row in await self._database.rows(
             "SELECT topic, group_name, mode, share_queues FROM request_modes"
         ):

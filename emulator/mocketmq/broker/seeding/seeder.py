@@ -11,8 +11,8 @@ Records stay in order of their store times, on which searches by time and retent
 must not be older than the newest record of the store.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -235,18 +235,15 @@ class Seeder:
         return found
 
 
-class _naming:  # noqa: N801 - reads as a statement
-    """Turns the errors of one table into errors that name the table."""
-
-    def __init__(self, table: str) -> None:
-        self._table = table
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, RefusedError) and not isinstance(error, SeedError):
-            raise seed_error(self._table, error) from None
+@contextmanager
+def _naming(table: str) -> Iterator[None]:
+    """Turn errors about a table into errors that name the table."""
+    try:
+        yield
+    except SeedError:
+        raise
+    except RefusedError as error:
+        raise seed_error(table, error) from None
 
 
 def seed_error(table: str, error: EmulatorError) -> SeedError:

@@ -13,8 +13,7 @@ import msgspec
 
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.snapshots.differences import StateDifference, differences
-from mocketmq.broker.snapshots.lineage import Lineage, StateHistory
-from mocketmq.broker.snapshots.restorer import Restorer
+from mocketmq.broker.snapshots.restorer import Lineage, Restorer, StateHistory
 from mocketmq.broker.snapshots.shelf import NAME, NAMES, FileShelf, Kept, MemoryShelf, SnapshotShelf
 from mocketmq.broker.snapshots.snapshot_file import (
     MAX_BYTES,

@@ -15,6 +15,7 @@ producer can therefore decide at the first check, and its commit is stored at th
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -70,55 +71,45 @@ class CheckAnswers:
         return [log_offset for log_offset, event in awaited.items() if not event.is_set()]
 
 
+@dataclass(eq=False, repr=False)
 class CheckBacks:
     """A due source that asks producers, and abandons half messages after the last check."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        registry: Registry,
-        receipts: Receipts,
-        timer: Timer,
-        half_messages: HalfMessages,
-    ) -> None:
-        self.asked = 0  # number of check-backs sent since the start
-        self.answer_s = ANSWER_S  # maximum real time that a clock move waits for answers
-        self.batch = BATCH
-        self._clock = store.clock
-        self._timer = timer
-        self._topics = registry.topics
-        self._groups = receipts.groups
-        self._due = receipts.checks
-        self._receipts = receipts
-        self._half_messages = half_messages
-        self._answers = CheckAnswers()
-        half_messages.on_answer = self._answers.note
-        self._clients = registry.clients
-        self._interval_us = settings.transaction_check_interval_us
-        self._most = settings.transaction_check_max
-        self._move = 0
-        self._silent: set[Channel] = set()  # producers that did not answer during the clock move
+    _store: Store
+    _settings: Settings
+    _registry: Registry
+    _receipts: Receipts
+    _timer: Timer
+    _half_messages: HalfMessages
+    asked: int = field(init=False, default=0)  # number of check-backs sent since the start
+    answer_s: float = field(init=False, default=ANSWER_S)  # longest real time that a clock move waits
+    batch: int = field(init=False, default=BATCH)
+    _move: int = field(init=False, default=0)
+    _silent: set[Channel] = field(init=False, default_factory=set)  # did not answer during the clock move
+    _answers: CheckAnswers = field(init=False, default_factory=CheckAnswers)
+
+    def __post_init__(self) -> None:
+        self._half_messages.on_answer = self._answers.note
 
     def load(self) -> None:
         """Postpone checks that fell due while no broker ran."""
-        group = self._groups.find_group(CHECKED_HALF_GROUP)
-        now_us = self._clock.now_us()
+        group = self._receipts.groups.find_group(CHECKED_HALF_GROUP)
+        now_us = self._store.clock.now_us()
         for receipt in group.receipts.values() if group else ():
             if receipt.visible_us <= now_us:
-                receipt.visible_us = now_us + self._interval_us
-                self._due.add_receipt(receipt)
+                receipt.visible_us = now_us + self._settings.transaction_check_interval_us
+                self._receipts.checks.add_receipt(receipt)
 
     def next_due_us(self) -> int | None:
-        return self._due.next_us()
+        return self._receipts.checks.next_us()
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
         """Make the due checks, and abandon half messages after their last check."""
         is_moving = self._timer.is_moving
         if is_moving:  # one instant at a time, because answers may change later entries
-            until_us = self._due.next_us() or until_us
-        expired = self._due.pop(until_us, self.batch)
+            until_us = self._receipts.checks.next_us() or until_us
+        expired = self._receipts.checks.pop(until_us, self.batch)
         checked: list[HalfMessage] = []
         try:
             halves = {
@@ -126,11 +117,11 @@ class CheckBacks:
             }
             expired = [expiry for expiry in expired if expiry.receipt in halves]
             undecided = None
-            if any(receipt.times >= self._most for receipt in halves):
-                [undecided] = (await self._topics.ensure(UNDECIDED_TOPIC, 1)).queues
+            if any(receipt.times >= self._settings.transaction_check_max for receipt in halves):
+                [undecided] = (await self._registry.topics.ensure(UNDECIDED_TOPIC, 1)).queues
 
             def due_now() -> Iterator[Due]:
-                next_us = self._due.next_us()
+                next_us = self._receipts.checks.next_us()
                 for expiry in expired:
                     if next_us is not None and next_us < expiry.instant_us:
                         break
@@ -142,10 +133,10 @@ class CheckBacks:
 
             yield due_now
         finally:
-            self._due.put_back(expired)
+            self._receipts.checks.put_back(expired)
         if checked:
             pass_point("transactions.checked")
-            self._clock.reach(until_us)
+            self._store.clock.reach(until_us)
             asked = self._ask(checked)
             if is_moving:
                 await self._hear(asked)
@@ -164,16 +155,16 @@ class CheckBacks:
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)
-        elif not self._topics.brokers.broker_of_queue(half.queue).is_reachable:  # asks once it is back
-            next_us = batch.now_us + self._interval_us
+        elif not self._registry.brokers.broker_of_queue(half.queue).is_reachable:  # asks once it is back
+            next_us = batch.now_us + self._settings.transaction_check_interval_us
             self._receipts.set_visible(batch, receipt, next_us, receipt.times, receipt.pop_ms)
-        elif undecided and receipt.times >= self._most:
+        elif undecided and receipt.times >= self._settings.transaction_check_max:
             batch.append(undecided, draft_of(half.stored), "abandoned", real_queue_key=half.queue.key)
             self._half_messages.give_up(batch, receipt, Outcome.ABANDONED)
         else:
-            next_us = receipt.visible_us + self._interval_us
+            next_us = receipt.visible_us + self._settings.transaction_check_interval_us
             if next_us <= batch.now_us:
-                next_us = batch.now_us + self._interval_us
+                next_us = batch.now_us + self._settings.transaction_check_interval_us
             self._receipts.set_visible(batch, receipt, next_us, receipt.times + 1, receipt.pop_ms)
             checked.append(half)
 
@@ -181,8 +172,8 @@ class CheckBacks:
         """Ask one producer about each half message. Returns the producers by log offset."""
         asked = {}
         for half in halves:
-            channel = self._clients.next_producer(
-                half.producer_group or "", self._topics.brokers.index_of(half.queue)
+            channel = self._registry.clients.next_producer(
+                half.producer_group or "", self._registry.brokers.index_of(half.queue)
             )
             if channel is not None:
                 channel.check_transaction(_asked(half), half.queue)

@@ -5,6 +5,7 @@ Half messages of topic ``T`` are stored in ``%HALF%T``. Undecided ones are rolle
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -41,27 +42,18 @@ class PreparedHalf(NamedTuple):
     visible_us: int
 
 
+@dataclass(eq=False, repr=False)
 class PoppedHalves:
     """A due source that gives half messages to producers, stores decisions, and rolls back old ones."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        receipts: Receipts,
-        receiver: Receiver,
-        half_messages: HalfMessages,
-    ) -> None:
-        self.batch = BATCH  # maximum number of half messages rolled back per transaction
-        self._writer = store.writer
-        self._clock = store.clock
-        self._topics = registry.topics
-        self._used_topics = registry.used_topics
-        self._groups = receipts.groups
-        self._statistics = registry.statistics
-        self._receipts = receipts
-        self._receiver = receiver
-        self._half_messages = half_messages
+    _store: Store
+    _registry: Registry
+    _receipts: Receipts
+    _receiver: Receiver
+    _half_messages: HalfMessages
+    batch: int = field(
+        init=False, default=BATCH
+    )  # maximum number of half messages rolled back per transaction
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
         """Store a half message, which can be popped after ``immunity_us``. It is durable on return.
@@ -87,8 +79,8 @@ class PoppedHalves:
 
         Raises the errors of :meth:`UsedTopics.for_send`.
         """
-        topic = await self._used_topics.for_send(topic_name)
-        half = await self._topics.ensure(half_topic(topic.name), 1)
+        topic = await self._registry.used_topics.for_send(topic_name)
+        half = await self._registry.topics.ensure(half_topic(topic.name), 1)
         request = ReceiveRequest(await self._group(), half, max_messages, tag_filter, load=load)
         return await self._receiver.receive_request(request, invisible_us, wait_s)
 
@@ -100,7 +92,7 @@ class PoppedHalves:
         group = await self._group()
         settled = Settled([], [])
         receipts: dict[str, Receipt] = {}
-        for handle, receipt in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
+        for handle, receipt in valid(group, handles, self._store.clock.now_us(), settled, _of(topic_name)):
             self._receipts.begin_settling(receipt)  # a repeated handle fails the second time
             receipts[handle] = receipt
         done = await self._half_messages.commit(list(receipts.values()))
@@ -131,7 +123,7 @@ class PoppedHalves:
                 receipts.append(receipt)
             return settled
 
-        settled: Settled = await self._writer.commit(work)
+        settled: Settled = await self._store.writer.commit(work)
         pass_point("receive.settled")
         self._half_messages.rolled_back += len(settled.done)
         await self._count_rolled_back(topic_name, receipts)
@@ -139,10 +131,10 @@ class PoppedHalves:
 
     async def _count_rolled_back(self, topic_name: str, receipts: Sequence[Receipt]) -> None:
         """Count them at their brokers, which only the half messages know."""
-        traffic = self._statistics.only_traffic
+        traffic = self._registry.statistics.only_traffic
         if traffic is None:
             for half in await self._half_messages.halves(receipts):
-                self._statistics.traffic_of(half.queue).rolled_back[topic_name] += 1
+                self._registry.statistics.traffic_of(half.queue).rolled_back[topic_name] += 1
         elif receipts:
             traffic.rolled_back[topic_name] += len(receipts)
 
@@ -169,7 +161,7 @@ class PoppedHalves:
 
     def _waiting(self) -> Iterator[Receipt]:
         """The free half messages, and those in flight whose lifetime is not over."""
-        now_us = self._clock.now_us()
+        now_us = self._store.clock.now_us()
         return (
             receipt
             for receipt in self._undecided()
@@ -178,11 +170,11 @@ class PoppedHalves:
 
     def _undecided(self) -> Iterable[Receipt]:
         """All open half messages, in the order in which they were prepared."""
-        group = self._groups.find_group(HALF_GROUP)
+        group = self._receipts.groups.find_group(HALF_GROUP)
         return group.receipts.values() if group else ()
 
     async def _group(self) -> ConsumingGroup:
-        return await self._groups.for_broker(HALF_GROUP)
+        return await self._receipts.groups.for_broker(HALF_GROUP)
 
 
 def _of(topic_name: str) -> Callable[[str], None]:

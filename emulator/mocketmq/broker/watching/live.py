@@ -138,7 +138,6 @@ class Live:
 
     @property
     def readers(self) -> int:
-        """The number of watchers."""
         return self._readers
 
     async def watch(self, after: int | None = None) -> AsyncGenerator[Look, None]:
@@ -187,7 +186,6 @@ class Live:
             self._task = asyncio.create_task(self._run(), name="live")
 
     def close(self) -> None:
-        """End all watches."""
         self._closed = True
         self._looked.set()
         self._end()

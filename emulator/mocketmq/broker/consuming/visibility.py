@@ -1,23 +1,82 @@
-"""Renewals: keep messages of gRPC push consumers invisible while their clients are alive.
+"""When messages in flight are visible again: at the end of their invisible time, unless it is renewed.
 
-A gRPC push consumer requests no invisible time. Its messages are invisible for a minute, which is renewed
-shortly before it ends, for up to three hours in total, as upstream does (ReceiptHandleProcessor, 5.3.3).
+A message that was not settled in time is visible again, or becomes a dead letter. A gRPC push consumer
+requests no invisible time. Its messages are invisible for a minute, which is renewed shortly before it ends
+while the client is alive, for up to three hours in total, as upstream does (ReceiptHandleProcessor, 5.3.3).
 """
 
 import heapq
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from mocketmq.broker.consuming.expiries import Expiry
+from mocketmq.broker.consuming.receipt import Outcome, Receipt
+from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.settler import Settler
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.invisible_time import RENEWED_US
 from mocketmq.schedule.timer import BATCH, Due, DueNow
 from mocketmq.store.batch import Batch
+from mocketmq.store.database import Database
+from mocketmq.store.messages import messages_at
+
+
+class ExpiredReceipts:
+    """The due source of receipts whose invisible time ends."""
+
+    def __init__(self, database: Database, receipts: Receipts, retries: Retries) -> None:
+        self._database = database
+        self._receipts = receipts
+        self._retries = retries
+
+    def next_due_us(self) -> int | None:
+        return self._receipts.expiries.next_us()
+
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+        """Make messages not settled in time visible again, or dead letters after their last retry."""
+        expired = self._receipts.expiries.pop(until_us, BATCH)
+        try:
+            yield partial(self._due_now, expired, await self._dead_letters(expired))
+        finally:
+            self._receipts.expiries.put_back(expired)
+
+    async def _dead_letters(self, expired: Sequence[Expiry]) -> dict[Receipt, Retry]:
+        dead = [receipt for _, receipt in expired if receipt.group.gives_up(receipt)]
+        messages = await messages_at(self._database, [receipt.log_offset for receipt in dead])
+        return {
+            receipt: await self._retries.prepare(receipt.group.registered, messages[receipt.log_offset], -1)
+            for receipt in dead
+            if receipt.log_offset in messages
+        }
+
+    def _due_now(self, expired: Sequence[Expiry], dead_letters: Mapping[Receipt, Retry]) -> Iterator[Due]:
+        next_us = self._receipts.expiries.next_us()
+        for expiry in expired:
+            if next_us is not None and next_us < expiry.instant_us:
+                break
+            letter = dead_letters.get(expiry.receipt)
+            yield Due(expiry.instant_us, partial(self._expire, expiry, letter))
+        if next_us is not None:
+            yield Due(next_us, None)
+
+    def _expire(self, expiry: Expiry, dead_letter: Retry | None, batch: Batch) -> None:
+        if dead_letter is None:
+            batch.on_commit(partial(self._set_free, expiry))
+        elif expiry.holds:  # else the message was settled, extended or taken back
+            self._retries.append(batch, dead_letter)
+            self._receipts.settle(batch, expiry.receipt, Outcome.DEAD)
+
+    def _set_free(self, expiry: Expiry) -> None:
+        if expiry.holds:
+            self._receipts.set_free(expiry.receipt)
+
 
 _STEPS_US: Final = tuple(minutes * 60 * US_PER_S for minutes in (1, 3, 5, 10, 30, 60))
 _BEFORE_US: Final = 10 * US_PER_S
@@ -73,7 +132,6 @@ class Renewals:
             await self._settler.extend(group, handles, _AFTER_CLIENT_US)
 
     def next_due_us(self) -> int | None:
-        """The instant of the next renewal."""
         while self._due and not self._is_next(*self._due[0]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
