@@ -13,7 +13,7 @@ from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Draft, Message, StoredMessage
 from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY
-from mocketmq.schedule.scheme import SchemeContext
+from mocketmq.schedule.scheme import ALL_PENDING, PendingFilter, SchemeContext
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.settings import Settings
@@ -93,17 +93,11 @@ class EggTimer(TimedScheme):
         return self.waiting.get(number)
 
     async def page(
-        self,
-        after: int,
-        limit: int,
-        *,
-        topic: str | None = None,
-        level: int | None = None,
-        max_bytes: int = NO_LIMIT,
+        self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        keys = {queue.key for queue in self.context.topics.get(topic).queues} if topic else None
+        keys = {queue.key for queue in self.context.topics.get(which.topic).queues} if which.topic else None
         found = [m for m in self.waiting.values() if keys is None or m.real_queue_key in keys]
-        after_it = [m for m in found if level is None and m.log_offset > after]
+        after_it = [m for m in found if which.level is None and m.log_offset > after]
         return until_bytes(after_it[:limit], max_bytes, lambda one: len(one.body))
 
     async def newest(self, before: int, limit: int) -> NewestPage:

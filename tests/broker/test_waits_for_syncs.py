@@ -9,6 +9,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_S
+from mocketmq.schedule.scheme import PendingFilter
 from mocketmq.store.database import Database
 from tests.doors.remoting.gates import until
 from tests.support.brokers import GROUP, TOPIC, running_broker, send
@@ -62,7 +63,7 @@ async def test_acknowledgement_waits_for_a_sync_and_receive_does_not(disk: HeldD
     [
         lambda broker, key: broker.pending.cancel(key),
         lambda broker, key: broker.pending.deliver_now(key),
-        lambda broker, _key: broker.pending.cancel_all(TOPIC, None, timed=False),
+        lambda broker, _key: broker.pending.cancel_all(PendingFilter(TOPIC)),
         lambda broker, _key: broker.mover.advance(US_PER_S),
         lambda broker, _key: broker.reset.topic(TOPIC),
         lambda broker, _key: broker.reset.all(),

@@ -8,6 +8,7 @@ import pytest
 from mocketmq.broker.watching.stored_records import FIRST_NUMBER
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Message
+from mocketmq.schedule.scheme import PendingFilter
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay import entry_table, pending_entries
 from mocketmq_compat.delay.slots import item_places
@@ -173,7 +174,7 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
         assert await schemes.numbered(found.log_offset) == found
         assert await schemes.numbered(found.log_offset + 1) is None
         assert bodies(await schemes.outside(-1, 9)) == ["9000000", "1000", "700000"]
-        assert bodies(await schemes.outside(-1, 9, topic="a")) == ["9000000", "700000"]
+        assert bodies(await schemes.outside(-1, 9, PendingFilter("a"))) == ["9000000", "700000"]
         assert bodies(await schemes.first_due_outside(2)) == ["1000", "700000"]
         [first] = await schemes.outside(-1, 1)
         assert bodies(await schemes.outside(first.log_offset, 1)) == ["1000"]

@@ -29,7 +29,7 @@ from mocketmq.errors import StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
-from mocketmq.schedule.scheme import FileFigures, SchemeContext
+from mocketmq.schedule.scheme import ALL_PENDING, FileFigures, PendingFilter, SchemeContext
 from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.settings import Settings
@@ -267,18 +267,11 @@ class StoredScheme(TimedScheme):
         return next(iter(await self.records.with_number(number)), None)
 
     async def page(
-        self,
-        after: int,
-        limit: int,
-        *,
-        topic: str | None = None,
-        level: int | None = None,
-        max_bytes: int = NO_LIMIT,
+        self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        """Return pending messages in order of arrival; none for a delay level."""
-        if level is not None:
+        if which.level is not None:
             return []
-        return await self.records.by_arrival(after, limit, topic, max_bytes)
+        return await self.records.by_arrival(after, limit, which.topic, max_bytes)
 
     async def newest(self, before: int, limit: int) -> NewestPage:
         return await self.records.newest(before, limit)

@@ -128,8 +128,6 @@ _PERMISSIONS: Final = {
 _PERMISSIONS_IN_WORDS: Final = "DENY, PUB, SUB or PUB|SUB"
 _BOOLEANS: Final = {"": False, "false": False, "true": True}
 
-_Value = TypeVar("_Value")
-
 
 def read_accounts(text: str) -> Accounts:
     """Parse the accounts in a file's text. Raises AccessFileError with the line of the first mistake."""

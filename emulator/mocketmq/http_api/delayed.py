@@ -16,6 +16,7 @@ from mocketmq.http_api.fields import Input, MessagePath, NoInput, PageSize, Page
 from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.schedule.held_deliveries import HeldBy
+from mocketmq.schedule.scheme import PendingFilter
 
 
 class HeldByOut(msgspec.Struct, frozen=True):
@@ -200,7 +201,7 @@ async def first_due(call: ApiCall, which: FirstDue) -> FirstDueList:
 )
 async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
     """Cancels all messages that are pending now. Messages that arrive during the request may stay."""
-    found = await call.broker.pending.cancel_all(given(which.topic), given(which.level), which.timed)
+    found = await call.broker.pending.cancel_all(_filter(which))
     return CancelledOut(found)
 
 
@@ -216,7 +217,7 @@ async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> Deliver
 
     Messages that arrive during the request may stay.
     """
-    found = await call.broker.pending.deliver_all(given(which.topic), given(which.level), which.timed)
+    found = await call.broker.pending.deliver_all(_filter(which))
     return DeliveredOut(found)
 
 
@@ -240,6 +241,10 @@ async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
 async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
     """Delivers it before its due time; the ledger marks the delivery as forced."""
     return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
+
+
+def _filter(which: WhichPending) -> PendingFilter:
+    return PendingFilter(given(which.topic), None if which.timed else given(which.level), which.timed)
 
 
 def held_out(held: Iterable[HeldBy]) -> list[HeldByOut]:

@@ -18,7 +18,7 @@ from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.ledger import DueMessage, LedgerWriter
-from mocketmq.schedule.scheme import EndOfWait, PendingFigures, TopicLookup
+from mocketmq.schedule.scheme import ALL_PENDING, EndOfWait, PendingFigures, PendingFilter, TopicLookup
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, first_messages
@@ -373,19 +373,11 @@ class HeldDeliveries:
         return self.held_by(parked) is not None
 
     async def page(
-        self,
-        after: int,
-        limit: int,
-        *,
-        topic: str | None = None,
-        level: int | None = None,
-        timed: bool = False,
-        max_bytes: int = NO_LIMIT,
+        self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        """Held messages with log offsets above ``after``, oldest first. ``timed``: only without a level."""
         if not self._records:
             return []
-        rows = await self._database.rows(_PAGE, (after, topic, level, timed, limit))
+        rows = await self._database.rows(_PAGE, (after, *which, limit))
         return await first_messages(self._database, rows, max_bytes)
 
     async def first_due(self, limit: int) -> list[StoredMessage]:
@@ -408,7 +400,7 @@ class HeldDeliveries:
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
         """Look up the topic's held messages, and return the work that cancels them and drops repeats."""
-        found = await self.page(-1, max(1, self.pending), topic=topic)
+        found = await self.page(-1, max(1, self.pending), PendingFilter(topic))
 
         def work(batch: Batch) -> int:
             batch.sweep(_END_REPEATS_OF, (topic,))

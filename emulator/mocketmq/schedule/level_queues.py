@@ -30,7 +30,7 @@ from mocketmq.schedule.ledger import DueMessage
 from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
-from mocketmq.schedule.scheme import EndOfWait, PendingFigures, SchemeContext
+from mocketmq.schedule.scheme import ALL_PENDING, EndOfWait, PendingFigures, PendingFilter, SchemeContext
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
@@ -250,27 +250,21 @@ class LevelQueues:
         return sum(level.pending for level in self.levels)
 
     async def page(
-        self,
-        after: int,
-        limit: int,
-        *,
-        topic: str | None = None,
-        level: int | None = None,
-        max_bytes: int = NO_LIMIT,
+        self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
         """Pending messages with a log offset above ``after``, oldest first."""
         ranges: list[str] = []
         parameters: list[object] = []
         for one in self.levels:
-            if one.pending and level in (None, one.number):
+            if one.pending and which.level in (None, one.number):
                 ranges.append("(m.queue_key = ? AND m.queue_offset >= ?)")
                 parameters += [one.queue.key, one.next_offset]
-        if not ranges:
+        if which.timed or not ranges:
             return []
         of_topic = ""
-        if topic is not None:
+        if which.topic is not None:
             of_topic = "AND m.real_queue_key IN (SELECT key FROM queues WHERE topic = ?)"
-            parameters.append(topic)
+            parameters.append(which.topic)
         rows = await self._database.rows(
             "SELECT m.log_offset, length(m.body) FROM messages m"
             " LEFT JOIN interventions i ON i.parked_offset = m.log_offset"

@@ -62,6 +62,17 @@ class FileFigures(NamedTuple):
         )
 
 
+class PendingFilter(NamedTuple):
+    """Pending messages of one topic, of one level, or without a level (``timed``); by default, all."""
+
+    topic: str | None = None
+    level: int | None = None
+    timed: bool = False
+
+
+ALL_PENDING: Final = PendingFilter()
+
+
 class DelayScheme(DueSource, Protocol):
     """Keeps messages until they are due. Instants in emulated microseconds.
 
@@ -96,15 +107,9 @@ class DelayScheme(DueSource, Protocol):
 
     @abstractmethod
     async def page(
-        self,
-        after: int,
-        limit: int,
-        *,
-        topic: str | None = None,
-        level: int | None = None,
-        max_bytes: int = NO_LIMIT,
+        self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level.
+        """Up to ``limit`` pending messages numbered above ``after``, in order.
 
         The page may end with the message that brings its bodies to ``max_bytes``.
         """

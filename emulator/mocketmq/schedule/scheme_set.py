@@ -10,7 +10,7 @@ from mocketmq.clock import Clock
 from mocketmq.delay_limits import WaitingLine
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.schedule.scheme import DelayScheme, FileFigures, PendingFigures
+from mocketmq.schedule.scheme import ALL_PENDING, DelayScheme, FileFigures, PendingFigures, PendingFilter
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, until_bytes
@@ -191,11 +191,11 @@ class SchemeSet:
         return None
 
     async def outside(
-        self, after: int, limit: int, *, topic: str | None = None, max_bytes: int = NO_LIMIT
+        self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
         """Like :meth:`page`, but only messages outside of the store."""
-        pages = [await one.page(after, limit, topic=topic, max_bytes=max_bytes) for one in self._timed]
-        return merged_pages(pages, limit, max_bytes)
+        pages = [await one.page(after, limit, which, max_bytes) for one in self._timed]
+        return _merged_pages(pages, limit, max_bytes)
 
     async def newest_outside(self, before: int, limit: int) -> NewestPage:
         """Like :meth:`TimedScheme.newest`, over all schemes."""
@@ -216,22 +216,14 @@ class SchemeSet:
         return [message for one in self._timed for message in await one.first_due(limit)]
 
     async def page(
-        self,
-        after: int,
-        limit: int,
-        *,
-        topic: str | None = None,
-        level: int | None = None,
-        max_bytes: int = NO_LIMIT,
+        self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level.
+        """Up to ``limit`` pending messages numbered above ``after``, in order.
 
         The page ends with the message that brings its bodies to ``max_bytes``.
         """
-        pages = [
-            await one.page(after, limit, topic=topic, level=level, max_bytes=max_bytes) for one in self._all
-        ]
-        return merged_pages(pages, limit, max_bytes)
+        pages = [await one.page(after, limit, which, max_bytes) for one in self._all]
+        return _merged_pages(pages, limit, max_bytes)
 
     # Cancelling and forcing by hand, in an intervention of the timer; durable after the intervention
 
@@ -346,7 +338,7 @@ class SchemeSet:
         return total
 
 
-def merged_pages(pages: Iterable[list[StoredMessage]], limit: int, max_bytes: int) -> list[StoredMessage]:
+def _merged_pages(pages: Iterable[list[StoredMessage]], limit: int, max_bytes: int) -> list[StoredMessage]:
     """Merge pages of several schemes into one, with the same limits.
 
     A page that ended early has ``max_bytes`` of its own, so the merged page ends no later than that one.

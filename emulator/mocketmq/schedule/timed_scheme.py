@@ -23,7 +23,14 @@ from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft
 from mocketmq.message.message_id import Identity, key_hash, offset_message_id
 from mocketmq.schedule.delivery import Delivery
 from mocketmq.schedule.ledger import DueMessage
-from mocketmq.schedule.scheme import DelayScheme, EndOfWait, FileFigures, PendingFigures, SchemeContext
+from mocketmq.schedule.scheme import (
+    DelayScheme,
+    EndOfWait,
+    FileFigures,
+    PendingFigures,
+    PendingFilter,
+    SchemeContext,
+)
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
@@ -267,7 +274,7 @@ class TimedScheme(DelayScheme):
         return len(each_once)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        messages = await self.page(-1, self.pending, topic=topic)
+        messages = await self.page(-1, self.pending, PendingFilter(topic))
         return lambda batch: self.cancel(batch, messages)
 
     def settle(

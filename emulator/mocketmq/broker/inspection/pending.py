@@ -19,7 +19,8 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import RETRY_PREFIX, SCHEDULE_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.scheme_set import SchemeSet, merged_pages, not_pending
+from mocketmq.schedule.scheme import PendingFilter
+from mocketmq.schedule.scheme_set import SchemeSet, not_pending
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.writer import MAX_BATCH_BYTES
@@ -74,7 +75,8 @@ class PendingMessages:
         """
         if topic is not None:
             self._topics.get(topic)
-        found = await self._page(after, limit, topic, level, timed, max_bytes)
+        which = PendingFilter(topic, None if timed else level, timed)
+        found = await self._schemes.page(after, limit, which, max_bytes)
         return [self._describe(message) for message in found]
 
     async def first_due(self, limit: int) -> Sequence[PendingMessage]:
@@ -84,37 +86,24 @@ class PendingMessages:
         found.sort(key=lambda message: (message.due_us or 0, message.log_offset))
         return [self._describe(message) for message in found[:limit]]
 
-    async def _page(
-        self, after: int, limit: int, topic: str | None, level: int | None, timed: bool, max_bytes: int
-    ) -> Sequence[StoredMessage]:
-        if timed:
-            outside = await self._schemes.outside(after, limit, topic=topic, max_bytes=max_bytes)
-            held = await self._held.page(after, limit, topic=topic, timed=True, max_bytes=max_bytes)
-            return merged_pages([held, outside], limit, max_bytes)
-        return await self._schemes.page(after, limit, topic=topic, level=level, max_bytes=max_bytes)
+    async def cancel_all(self, which: PendingFilter) -> int:
+        """Cancel the messages pending now. Returns how many were cancelled. Raises TopicNotFoundError."""
+        return await self._with_all(self._schemes.cancel_all, which)
 
-    async def cancel_all(self, topic: str | None, level: int | None, timed: bool) -> int:
-        """Cancel the messages pending now, selected as by :meth:`list`. Return how many were cancelled."""
-        return await self._with_all(self._schemes.cancel_all, topic, level, timed)
-
-    async def deliver_all(self, topic: str | None, level: int | None, timed: bool) -> int:
-        """Deliver the messages pending now, selected as by :meth:`list`. Return how many were delivered."""
-        return await self._with_all(self._schemes.force_all, topic, level, timed)
+    async def deliver_all(self, which: PendingFilter) -> int:
+        """Deliver the messages pending now. Returns how many were delivered. Raises TopicNotFoundError."""
+        return await self._with_all(self._schemes.force_all, which)
 
     async def _with_all(
-        self,
-        act: Callable[[Sequence[StoredMessage]], Awaitable[int]],
-        topic: str | None,
-        level: int | None,
-        timed: bool,
+        self, act: Callable[[Sequence[StoredMessage]], Awaitable[int]], which: PendingFilter
     ) -> int:
         """Act page by page, so that sends and deliveries get their turn. May miss messages sent meanwhile."""
-        if topic is not None:
-            self._topics.get(topic)
+        if which.topic is not None:
+            self._topics.get(which.topic)
         count, after, left = 0, -1, self.count
         while left > 0:
             async with self._timer.intervention():
-                page = await self._page(after, min(left, _PAGE), topic, level, timed, MAX_BATCH_BYTES)
+                page = await self._schemes.page(after, min(left, _PAGE), which, MAX_BATCH_BYTES)
                 if not page:
                     break
                 count += await act(page)

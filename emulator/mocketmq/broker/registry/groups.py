@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.registry.data_version import DataVersion
+from mocketmq.broker.registry.name_server import DataVersion
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError, RefusedError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from mocketmq.store.batch import Batch

@@ -1,9 +1,10 @@
-"""The name server's state: key-value configurations, and whether routes let clients write."""
+"""The name server's state: key-value configurations, whether routes let clients write; versions of tables."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.broker.registry.topic import PERM_WRITE
+from mocketmq.clock import US_PER_MS
 from mocketmq.store.batch import Batch
 from mocketmq.store.store import Store
 
@@ -15,6 +16,21 @@ _SAVE = (
     " ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value"
 )
 _DELETE = "DELETE FROM kv_configs WHERE namespace = ? AND key = ?"
+
+
+class DataVersion:
+    """The number of changes of a table since the start, and the emulated time of the last one in ms.
+
+    Tools detect changes by it (DataVersion.java, 4.9.8).
+    """
+
+    def __init__(self) -> None:
+        self.counter = 0
+        self.timestamp_ms = 0
+
+    def changed(self, now_us: int) -> None:
+        """Count a change of the table."""
+        self.counter, self.timestamp_ms = self.counter + 1, now_us // US_PER_MS
 
 
 class NameServer:

@@ -10,8 +10,8 @@ from types import MappingProxyType
 import msgspec
 
 from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
-from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.lite_topics import LiteTopics
+from mocketmq.broker.registry.name_server import DataVersion
 from mocketmq.broker.registry.static_topic import QueueMapping, at_brokers
 from mocketmq.broker.registry.topic import (
     ABSENT,

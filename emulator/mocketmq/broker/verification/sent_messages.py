@@ -20,6 +20,7 @@ from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from mocketmq.message.properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme import PendingFilter
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
@@ -166,7 +167,7 @@ class SentMessages:
         if self._topic is not None and self._topics.find_topic(self._topic) is None:
             return
         after = self._last_number - _OVERLAP if self._last_number >= 0 else -1
-        while page := await self._schemes.outside(after, _STEP, topic=self._topic):
+        while page := await self._schemes.outside(after, _STEP, PendingFilter(self._topic)):
             for message in page:
                 after = message.log_offset
                 self._add_outside(message)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
-from mocketmq.broker.registry.data_version import DataVersion
+from mocketmq.broker.registry.name_server import DataVersion
 from mocketmq.broker.registry.topic import (
     ABSENT,
     MESSAGE_TYPE,
