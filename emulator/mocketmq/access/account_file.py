@@ -129,11 +129,6 @@ _PERMISSIONS_IN_WORDS: Final = "DENY, PUB, SUB or PUB|SUB"
 _BOOLEANS: Final = {"": False, "false": False, "true": True}
 
 
-def read_accounts(text: str) -> Accounts:
-    """Parse the accounts in a file's text. Raises AccessFileError with the line of the first mistake."""
-    return accounts_in(parse_yaml(text))
-
-
 def accounts_in(root: Node) -> Accounts:
     """Read the accounts of a parsed file. Raises AccessFileError."""
     if root is None:

@@ -66,7 +66,7 @@ from mocketmq.broker.watching.stored_records import StoredRecords
 from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
 from mocketmq.delay_limits import DelayLimits
 from mocketmq.errors import SettingError
-from mocketmq.faults.rule_set import open_fault_rules
+from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.ledger import LedgerWriter
@@ -110,9 +110,10 @@ async def open_broker(
         statistics = Statistics(brokers=settings.brokers)
         started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
         doors = ("remoting", "grpc") if settings.proxy_mode == "local" else ("remoting",)
-        broker.faults = await open_fault_rules(
+        broker.faults = FaultRules(
             broker.store, settings.broker_names, doors, has_slaves=bool(settings.slaves)
         )
+        await broker.faults.load()
         broker.registry = await open_registry(broker.store, settings, statistics, table.highest, access)
         await _open_schedule(broker, settings, started_us, table, delay_limits, delay_schemes, stack)
         await _open_consuming(broker, settings, delay_limits)

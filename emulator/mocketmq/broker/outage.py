@@ -58,7 +58,7 @@ class Outage:
         self._lock = asyncio.Lock()
         self._later: asyncio.TimerHandle | None = None
         self._updating: asyncio.Task[None] | None = None
-        faults.once_changed(self.update)
+        faults.once_changed.append(self.update)
 
     async def add_listener(
         self,

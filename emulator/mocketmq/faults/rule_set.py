@@ -41,7 +41,8 @@ T = TypeVar("T")
 class FaultRules:
     """All rules, each with its injector. Changes are durable when their methods return.
 
-    ``brokers`` has the names of the cluster's brokers; ``has_slaves`` says whether these have slaves.
+    ``brokers`` has the names of the cluster's brokers, of which each has ports of its own for
+    ``outage_doors``; ``has_slaves`` says whether these have slaves.
     """
 
     def __init__(
@@ -57,19 +58,13 @@ class FaultRules:
         self._outage_doors = outage_doors
         self._by_name: dict[str, FaultInjector] = {}
         self._operations: dict[str, Callable[[], Iterable[str]]] = {}
-        self._while_removed: list[Callable[[Batch, FaultInjector], None]] = []
-        self._once_changed: list[Callable[[], Awaitable[None]]] = []
+        # Called in each transaction that removes a rule, and after rules were added or removed.
+        self.while_removed: list[Callable[[Batch, FaultInjector], None]] = []
+        self.once_changed: list[Callable[[], Awaitable[None]]] = []
 
-    def while_removed(self, listener: Callable[[Batch, FaultInjector], None]) -> None:
-        """Call the listener in each transaction that removes a rule."""
-        self._while_removed.append(listener)
-
-    def once_changed(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Call the listener after rules were added or removed."""
-        self._once_changed.append(listener)
-
-    async def _tell_changed(self) -> None:
-        for listener in self._once_changed:
+    async def tell_changed(self) -> None:
+        """Call the listeners of changes, also after :meth:`reload`."""
+        for listener in self.once_changed:
             await listener()
 
     def __iter__(self) -> Iterator[FaultInjector]:
@@ -102,10 +97,6 @@ class FaultRules:
         self._by_name.clear()
         await self.load()
 
-    async def tell_restored(self) -> None:
-        """Call the listeners of changes after :meth:`reload`."""
-        await self._tell_changed()
-
     async def declare_rule(self, rule: FaultRule, number: int) -> None:
         """Add a rule from the settings. It replaces an earlier run's rule of the same name."""
         name = f"settings-{number}" if rule.name is UNSET else rule.name
@@ -131,7 +122,7 @@ class FaultRules:
             del self._by_name[name]
             raise
         self._sort()
-        await self._tell_changed()
+        await self.tell_changed()
         return fault
 
     def _name_of(self, rule: FaultRule) -> str:
@@ -184,7 +175,7 @@ class FaultRules:
         """Remove these rules. If one does not exist, raise FaultNotFoundError and remove none."""
         removed = [self.get(name) for name in names]
         await self._store.writer.commit(partial(self._remove, removed), alone=True)
-        await self._tell_changed()
+        await self.tell_changed()
         return removed
 
     async def clear(self) -> Sequence[FaultInjector]:
@@ -196,7 +187,7 @@ class FaultRules:
             batch.execute(_FORGET_BACK, (fault.name,))
             if fault.rule.do in OF_OUTAGES:
                 self._end_outage(fault, batch)
-            for listener in self._while_removed:
+            for listener in self.while_removed:
                 listener(batch, fault)
         batch.on_commit(partial(self._removed, faults))
 
@@ -315,15 +306,3 @@ class FaultRules:
         if error is not None:
             raise error
         return answer  # type: ignore[return-value]
-
-
-async def open_fault_rules(
-    store: Store, brokers: Sequence[str], outage_doors: Collection[str], *, has_slaves: bool
-) -> FaultRules:
-    """Load the rules of the last run. Each broker has ports of its own for ``outage_doors``.
-
-    Raises a StoreError.
-    """
-    faults = FaultRules(store, brokers, outage_doors, has_slaves=has_slaves)
-    await faults.load()
-    return faults

@@ -144,7 +144,7 @@ class HeldDeliveries:
         self._records: dict[int, str] = {}  # the holding rule of each message, by record; without repeats
         self._next_us: int | None = None
         self._last_us: dict[str, int] = {}  # the latest release by rule
-        faults.while_removed(lambda batch, fault: self.release(batch, fault.name))
+        faults.while_removed.append(lambda batch, fault: self.release(batch, fault.name))
 
     async def load(self) -> None:
         """Load the messages held when the broker stopped."""

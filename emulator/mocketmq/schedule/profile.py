@@ -1,39 +1,27 @@
 """Timing profiles: when the level queues deliver due messages, and when they save their delay offsets."""
 
-from typing import Protocol
-
 from mocketmq.clock import US_PER_MS, US_PER_S
 
 
-class Profile(Protocol):
-    """The timing of level queues in one kind of broker. All instants are emulated microseconds."""
+class Profile:
+    """The timing of the level queues, in emulated microseconds.
 
-    name: str
-    save_interval_us: int  # 0 means that each delivery saves the offset table
-
-    def fires_at(self, due_us: int, delay_us: int, now_us: int) -> int:
-        """The instant at which the head of a level queue will be delivered, given that it is ``now_us``."""
-
-    def saves_at(self, now_us: int) -> int:
-        """The next instant at which the offset table is saved."""
-
-
-class Exact:
-    """Delivers at the due time, and saves offsets in the delivering transaction."""
+    This one, ``exact``, delivers at the due time, and saves offsets in the delivering transaction.
+    """
 
     name = "exact"
-    save_interval_us = 0
+    save_interval_us = 0  # 0 means that each delivery saves the offset table
 
-    def fires_at(self, due_us: int, delay_us: int, now_us: int) -> int:  # noqa: ARG002 - see Profile
-        """Return the due time."""
+    def fires_at(self, due_us: int, delay_us: int, now_us: int) -> int:  # noqa: ARG002 - see Rocketmq4
+        """The instant at which the head of a level queue will be delivered, given that it is ``now_us``."""
         return due_us
 
     def saves_at(self, now_us: int) -> int:
-        """Return now, because each delivery saves the offsets."""
+        """The next instant at which the offset table is saved."""
         return now_us
 
 
-class Rocketmq4:
+class Rocketmq4(Profile):
     """Times like ScheduleMessageService of RocketMQ 4.9.8 (docs/protocol/remoting.md §5.3 to §5.5).
 
     Looks for due messages 1 s after the start, then every 100 ms, and delivers them at that time.
@@ -71,4 +59,4 @@ class Rocketmq4:
 
 def profile_named(name: str, started_us: int) -> Profile:
     """Make the profile named by a valid setting."""
-    return Rocketmq4(started_us) if name == Rocketmq4.name else Exact()
+    return Rocketmq4(started_us) if name == Rocketmq4.name else Profile()

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mocketmq.access.account_file import AccessFileError, read_accounts
-from mocketmq.access.accounts import PlainAccount
+from mocketmq.access.account_file import AccessFileError, accounts_in, parse_yaml
+from mocketmq.access.accounts import Accounts, PlainAccount
 from mocketmq.access.needs import Permission
 
 PUB, SUB, DENY = Permission.PUB, Permission.SUB, Permission.DENY
@@ -39,6 +39,10 @@ accounts:
     admin: true
 """
 """The file that RocketMQ ships (distribution/conf, 4.9.8)."""
+
+
+def read_accounts(text: str) -> Accounts:
+    return accounts_in(parse_yaml(text))
 
 
 def test_file_of_the_upstream_distribution_is_read() -> None:

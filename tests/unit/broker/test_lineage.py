@@ -32,7 +32,7 @@ class Model:
             case "save":
                 digest = f"{len(self.snapshots)}"
                 self.snapshots[digest] = {**self._messages}, self._end
-                self.lineage.saved(digest, self.lineage.history(self._end))
+                self.lineage.remember(digest, self.lineage.history(self._end))
                 assert self.lineage.shared_end(digest) == self._end
             case "restore" if self.snapshots:
                 self._restore(self._random.choice([*self.snapshots]))
@@ -75,11 +75,11 @@ def test_messages_below_the_shared_end_are_equal(seed: int) -> None:
 
 def test_states_part_at_the_restore_after_which_they_differ() -> None:
     lineage = Lineage()
-    lineage.saved("ten", lineage.history(10))
-    lineage.saved("twenty", lineage.history(20))
+    lineage.remember("ten", lineage.history(10))
+    lineage.remember("twenty", lineage.history(20))
     lineage.restored("ten", 10)
     assert lineage.shared_end("twenty") == 10
-    lineage.saved("other twenty", lineage.history(20))
+    lineage.remember("other twenty", lineage.history(20))
     assert lineage.shared_end("other twenty") == 20
     lineage.restored("twenty", 20)
     assert lineage.shared_end("other twenty") == 10
@@ -90,14 +90,14 @@ def test_states_part_at_the_restore_after_which_they_differ() -> None:
 def test_the_oldest_states_are_forgotten() -> None:
     lineage = Lineage()
     for number in range(MAX_STATES + 1):
-        lineage.saved(str(number), lineage.history(1))
+        lineage.remember(str(number), lineage.history(1))
     assert (lineage.shared_end("0"), lineage.shared_end("1")) == (0, 1)
 
 
 def test_a_history_of_many_restores_begins_again() -> None:
     lineage = Lineage()
     for number in range(MAX_BRANCHES + 2):
-        lineage.saved(str(number), lineage.history(number + 1))
+        lineage.remember(str(number), lineage.history(number + 1))
         lineage.restored(str(number), number + 1)
         assert lineage.shared_end(str(number)) == number + 1
     assert lineage.shared_end(str(MAX_BRANCHES - 10)) == 0

@@ -89,12 +89,9 @@ class RequestModes:
         self._topics.get(mode.topic)
         await self._groups.for_use(mode.group)
 
-        def apply() -> None:
-            self._modes[mode.topic, mode.group] = mode
-
         def work(batch: Batch) -> None:
             batch.execute(_SAVE, mode)
-            batch.on_commit(apply)
+            batch.on_commit(partial(self._modes.__setitem__, (mode.topic, mode.group), mode))
 
         await self._writer.commit(work)
 

@@ -108,16 +108,19 @@ class Lineage:
         """The history of the store as it is now, whose next log offset is ``end``."""
         return StateHistory([one for one in self._branches if one.begin < end], end)
 
-    def saved(self, digest: str, history: StateHistory) -> None:
+    def remember(self, digest: str, state: StateHistory) -> None:
         """Note the history of a snapshot. It is that of the store when its rows were copied."""
-        self._remember(digest, history)
+        self._states.pop(digest, None)
+        self._states[digest] = state
+        while len(self._states) > MAX_STATES:
+            del self._states[next(iter(self._states))]
 
     def restored(self, digest: str, end: int) -> None:
         """Note that a snapshot was restored, whose next log offset is ``end``."""
         state = self._states.get(digest)
         if state is None or len(state.branches) >= MAX_BRANCHES:
             state = StateHistory([self._new_branch(0)], end)
-        self._remember(digest, state)
+        self.remember(digest, state)
         self._branches = [*state.branches, self._new_branch(end)]
 
     def changed(self, begin: int) -> None:
@@ -136,12 +139,6 @@ class Lineage:
             if ours != theirs:
                 return min(state.end, *(one.begin for one in (ours, theirs) if one is not None))
         return state.end
-
-    def _remember(self, digest: str, state: StateHistory) -> None:
-        self._states.pop(digest, None)
-        self._states[digest] = state
-        while len(self._states) > MAX_STATES:
-            del self._states[next(iter(self._states))]
 
     def _new_branch(self, begin: int) -> _Branch:
         return _Branch(begin, next(self._numbers))
@@ -291,7 +288,7 @@ class Restorer:
         topics = self._registry.topics
         await self._schemes.reload_lines(topics.queue)
         await self._half_messages.load()
-        await self._faults.tell_restored()
+        await self._faults.tell_changed()
         await self._start_brokers()
         used_topics = self._registry.used_topics
         await used_topics.set_auto_create(is_on=used_topics.auto_create)

@@ -8,17 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
-from mocketmq.broker.snapshots.snapshot_file import (
-    MAX_BYTES,
-    Manifest,
-    SnapshotState,
-    read_archive,
-    read_manifest,
-)
+from mocketmq.broker.snapshots.snapshot_file import Manifest, SnapshotState, read_archive, read_manifest
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import SnapshotNotFoundError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
@@ -75,31 +69,6 @@ class StateCache:
                 size -= len(dropped.content)
 
 
-class SnapshotShelf(Protocol):
-    """A place of snapshots. The methods block."""
-
-    def names(self) -> list[str]:
-        """The names of all snapshots, sorted. Raises StoreUnavailableError."""
-
-    def size(self, name: str) -> int:
-        """The bytes that a snapshot takes. Raises SnapshotNotFoundError."""
-
-    def manifest(self, name: str) -> Manifest:
-        """Raises SnapshotNotFoundError, SnapshotDamagedError, StoreUnavailableError."""
-
-    def read(self, name: str) -> SnapshotState:
-        """Raises the errors of :meth:`manifest`."""
-
-    def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
-        """Save a snapshot, or replace it. After a failure or a kill, the one before is still there.
-
-        ``state`` is what a read of the file would return, if the caller has it.
-        """
-
-    def remove(self, name: str) -> None:
-        """Raises SnapshotNotFoundError, StoreUnavailableError."""
-
-
 def _unknown(name: str, names: list[str]) -> SnapshotNotFoundError:
     known = (
         f"there are {', '.join(names[:8])}{' and others' if names[8:] else ''}" if names else "there are none"
@@ -107,48 +76,11 @@ def _unknown(name: str, names: list[str]) -> SnapshotNotFoundError:
     return SnapshotNotFoundError(f"no snapshot has the name {name}; {known}")
 
 
-class MemoryShelf:
-    """Snapshots that end with the broker."""
-
-    def __init__(self) -> None:
-        self._files: dict[str, bytes] = {}
-        self._cache = StateCache()
-
-    def names(self) -> list[str]:
-        return sorted(self._files)
-
-    def size(self, name: str) -> int:
-        return len(self._file(name))
-
-    def manifest(self, name: str) -> Manifest:
-        return read_manifest(io.BytesIO(self._file(name)), name)
-
-    def read(self, name: str) -> SnapshotState:
-        file = self._file(name)
-        state = self._cache.find(name, file)
-        if state is None:
-            state = read_archive(io.BytesIO(file), name)
-            self._cache.keep(name, file, state)
-        return state
-
-    def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
-        self._files[name] = file
-        self._cache.keep(name, file, state)
-
-    def remove(self, name: str) -> None:
-        self._file(name)
-        del self._files[name]
-        self._cache.keep(name, None, None)
-
-    def _file(self, name: str) -> bytes:
-        try:
-            return self._files[name]
-        except KeyError:
-            raise _unknown(name, self.names()) from None
-
-
 class FileShelf:
-    """Snapshots as the files ``<name>.snapshot`` of a directory, which is made for the first one."""
+    """Snapshots as the files ``<name>.snapshot`` of a directory, which is made for the first one.
+
+    The methods block. They raise SnapshotNotFoundError, SnapshotDamagedError and StoreUnavailableError.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -191,6 +123,10 @@ class FileShelf:
         return state
 
     def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
+        """Save a snapshot, or replace it. After a failure or a kill, the one before is still there.
+
+        ``state`` is what a read of the file would return, if the caller has it.
+        """
         temporary = self.directory / f"{name}{_TEMPORARY}"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -251,4 +187,45 @@ def _stamp_of(found: os.stat_result) -> tuple[int, ...]:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-__all__ = ["MAX_BYTES", "NAME", "NAMES", "FileShelf", "Kept", "MemoryShelf", "SnapshotShelf"]
+class MemoryShelf:
+    """Snapshots that end with the broker, by the methods of :class:`FileShelf`."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._cache = StateCache()
+
+    def names(self) -> list[str]:
+        return sorted(self._files)
+
+    def size(self, name: str) -> int:
+        return len(self._file(name))
+
+    def manifest(self, name: str) -> Manifest:
+        return read_manifest(io.BytesIO(self._file(name)), name)
+
+    def read(self, name: str) -> SnapshotState:
+        file = self._file(name)
+        state = self._cache.find(name, file)
+        if state is None:
+            state = read_archive(io.BytesIO(file), name)
+            self._cache.keep(name, file, state)
+        return state
+
+    def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
+        self._files[name] = file
+        self._cache.keep(name, file, state)
+
+    def remove(self, name: str) -> None:
+        self._file(name)
+        del self._files[name]
+        self._cache.keep(name, None, None)
+
+    def _file(self, name: str) -> bytes:
+        try:
+            return self._files[name]
+        except KeyError:
+            raise _unknown(name, self.names()) from None
+
+
+SnapshotShelf = FileShelf | MemoryShelf
+"""A place of snapshots."""

@@ -13,6 +13,7 @@ import hashlib
 import io
 import sqlite3
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -64,12 +65,12 @@ class Manifest(msgspec.Struct, frozen=True):
     sha256: str = ""
 
 
+@dataclass(eq=False, frozen=True, repr=False)
 class SnapshotState:
     """A snapshot that has been read and checked: its manifest, and its database of the newest revision."""
 
-    def __init__(self, manifest: Manifest, content: bytes) -> None:
-        self.manifest = manifest
-        self.content = content
+    manifest: Manifest
+    content: bytes
 
 
 def new_manifest(**given: int | str) -> Manifest:

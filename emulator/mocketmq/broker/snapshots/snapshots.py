@@ -240,7 +240,7 @@ class Snapshots:
                 return complete.manifest
 
             manifest = await asyncio.to_thread(write)
-            self._restorer.lineage.saved(manifest.sha256, captured.history)
+            self._restorer.lineage.remember(manifest.sha256, captured.history)
             return Kept(name, manifest)
 
     def _check_room(self, name: str, replace: bool, size: int) -> None:
