@@ -170,11 +170,7 @@ _ALL: Final = (
         knows_levels=True,
     ),
     DelayLimits(
-        "huawei5",
-        "Huawei's DMS for RocketMQ 5.x",
-        (_HUAWEI_LIMITS,),
-        longest_us=7 * _DAY,
-        knows_levels=True,
+        "huawei5", "Huawei's DMS for RocketMQ 5.x", (_HUAWEI_LIMITS,), longest_us=7 * _DAY, knows_levels=True
     ),
     DelayLimits(
         "cmq",

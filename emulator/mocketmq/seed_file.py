@@ -18,14 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from mocketmq.errors import SeedError, shorten
-from mocketmq.text_positions import (
-    Path,
-    json_offsets,
-    nearest_offset,
-    path_of,
-    position_at,
-    toml_offsets,
-)
+from mocketmq.text_positions import Path, json_offsets, nearest_offset, path_of, position_at, toml_offsets
 
 SeedFormat = Literal["toml", "jsonl", "csv"]
 

@@ -154,9 +154,7 @@ class Settings(Declaration, frozen=True, kw_only=True):
 
     data: str = _setting("mocketmq-data", rules.TEXT, "data directory, or :memory: to keep nothing")
     snapshots: str | None = _setting(
-        "",
-        rules.TEXT,
-        "directory of snapshots; by default snapshots/ in data, or memory for data :memory:",
+        "", rules.TEXT, "directory of snapshots; by default snapshots/ in data, or memory for data :memory:"
     )
     host: str = _setting("127.0.0.1", rules.TEXT, "address on which all ports listen")
     http_port: int = _setting("9877", rules.PORT, "port of the JSON API; 0 picks a free one")

@@ -228,11 +228,7 @@ class HeldDeliveries:
         if isinstance(content, int):
             return message.parked_offset, content
         parked = batch.append(
-            self._parked_queue,
-            content,
-            "held",
-            due_us=message.due_us,
-            real_queue_key=message.queue.key,
+            self._parked_queue, content, "held", due_us=message.due_us, real_queue_key=message.queue.key
         )
         return parked.log_offset, len(content.body)
 

@@ -90,10 +90,7 @@ async def load_levels(
         number = queue.queue_id + 1
         offset = saved.get(number, queue.min_offset)
         level = Level(
-            number,
-            table.delay_us(number),
-            queue,
-            min(max(offset, queue.min_offset), queue.next_offset),
+            number, table.delay_us(number), queue, min(max(offset, queue.min_offset), queue.next_offset)
         )
         level.settled = {o for o in interventions.get(queue.key, ()) if o >= level.next_offset}
         levels.append(level)

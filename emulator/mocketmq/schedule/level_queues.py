@@ -88,12 +88,7 @@ class LevelQueues:
         return self._delivery.early
 
     def park(
-        self,
-        batch: Batch,
-        draft: Draft,
-        level: int,
-        real_queue: Queue,
-        kind: RecordKind = "parked",
+        self, batch: Batch, draft: Draft, level: int, real_queue: Queue, kind: RecordKind = "parked"
     ) -> StoredMessage:
         """Append the message to its level queue. It is due at its store time plus the level's delay."""
         target = self.levels[level - 1]

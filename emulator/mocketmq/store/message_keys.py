@@ -133,11 +133,7 @@ class MessageKeys(Chore):
         return await self._find(key, is_here, bears, limit, max_bytes)
 
     async def newest(
-        self,
-        key: str,
-        limit: int,
-        is_wanted: Callable[[int, int], bool],
-        max_bytes: int = NO_LIMIT,
+        self, key: str, limit: int, is_wanted: Callable[[int, int], bool], max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
         """The newest messages with this unique key, or with the key among their ``KEYS``, oldest first.
 

@@ -30,12 +30,7 @@ class CommittedOffsets:
     """The committed offsets of all groups."""
 
     def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        groups: ConsumingGroups,
-        polls: Polls,
-        notes: LedgerNotes,
+        self, store: Store, registry: Registry, groups: ConsumingGroups, polls: Polls, notes: LedgerNotes
     ) -> None:
         self._writer = store.writer
         self._clock = store.clock

@@ -103,8 +103,7 @@ class GroupProgress:
         for queue in retries.queues if retries else ():
             found.setdefault(queue, GroupQueue(group, queue, queue.min_offset))
         return sorted(
-            found.values(),
-            key=lambda one: (one.queue.topic, one.queue.lite_topic or "", one.queue.queue_id),
+            found.values(), key=lambda one: (one.queue.topic, one.queue.lite_topic or "", one.queue.queue_id)
         )
 
     async def waiting_retries(self) -> Counter[tuple[str, int]]:

@@ -199,8 +199,7 @@ class Histories:
             offsets,
         )
         interventions = await self._store.database.rows(
-            f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1",
-            offsets,
+            f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1", offsets
         )
         faults = await self._store.database.rows(_FAULTS, (records[0].unique_key,))
         receipts: list[ReceiptRecord] = []

@@ -44,10 +44,7 @@ class FailedTest(msgspec.Struct, frozen=True):
 
 
 def make_pack(
-    state: SnapshotState,
-    events: Sequence[StoryLine],
-    settings: dict[str, object],
-    failure: FailedTest,
+    state: SnapshotState, events: Sequence[StoryLine], settings: dict[str, object], failure: FailedTest
 ) -> bytes:
     """Make the file of a pack from a captured state. Blocks."""
     manifest = state.manifest

@@ -10,12 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from mocketmq.broker.registry.topic import ABSENT, PERM_WRITE, QueuesAtBroker
 from mocketmq.clock import US_PER_S, Clock
-from mocketmq.errors import (
-    BrokerDownError,
-    BrokerNotFoundError,
-    InvalidArgumentError,
-    NoPermissionError,
-)
+from mocketmq.errors import BrokerDownError, BrokerNotFoundError, InvalidArgumentError, NoPermissionError
 from mocketmq.message.broker_share import ALONE, BrokerShare, position_of
 from mocketmq.store.queue import Queue
 

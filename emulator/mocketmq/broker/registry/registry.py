@@ -60,10 +60,7 @@ async def open_registry(
     acting_after_us = settings.failover_after_us if settings.failover == "acting-master" else None
     brokers = ClusterBrokers(store.clock, settings.broker_names, settings.slaves, acting_after_us)
     topics = Topics(
-        store,
-        brokers,
-        takes_mixed=settings.mixed_message_type,
-        on_deleted=statistics.forget_topic,
+        store, brokers, takes_mixed=settings.mixed_message_type, on_deleted=statistics.forget_topic
     )
     await topics.load()
     level_queues = max(SCHEDULE_QUEUES, levels)

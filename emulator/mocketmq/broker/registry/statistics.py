@@ -118,10 +118,7 @@ class Statistics(Chore):
     interval_s = TURN_S
 
     def __init__(
-        self,
-        ticks: Callable[[], int] = steady_us,
-        wall: Callable[[], int] = wall_us,
-        brokers: int = 1,
+        self, ticks: Callable[[], int] = steady_us, wall: Callable[[], int] = wall_us, brokers: int = 1
     ) -> None:
         super().__init__()
         self.ticks = ticks

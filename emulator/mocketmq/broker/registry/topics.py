@@ -23,12 +23,7 @@ from mocketmq.broker.registry.topic import (
     Topic,
     TopicConfig,
 )
-from mocketmq.errors import (
-    InvalidArgumentError,
-    NoPermissionError,
-    QueueNotFoundError,
-    TopicNotFoundError,
-)
+from mocketmq.errors import InvalidArgumentError, NoPermissionError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.message.broker_share import is_shared_out
 from mocketmq.message.names import (
     DLQ_PREFIX,
@@ -62,12 +57,7 @@ class Topics:
     """
 
     def __init__(
-        self,
-        store: Store,
-        brokers: ClusterBrokers,
-        *,
-        takes_mixed: bool,
-        on_deleted: Callable[[str], None],
+        self, store: Store, brokers: ClusterBrokers, *, takes_mixed: bool, on_deleted: Callable[[str], None]
     ) -> None:
         self.brokers = brokers
         self.takes_mixed = takes_mixed

@@ -75,10 +75,7 @@ class Users:
             if len(self._stored) >= MAX_USERS:
                 raise AuthError(f"there are {MAX_USERS} users in the store; allowed: no more")
             return UserAccount(
-                access_key=name,
-                secret=password or "",
-                user_type=user_type or NORMAL,
-                status=status or ENABLE,
+                access_key=name, secret=password or "", user_type=user_type or NORMAL, status=status or ENABLE
             )
 
         await self._put(name, change)
@@ -170,8 +167,7 @@ class Users:
             user = change(self._stored.get(name))
             _check_length("password", user.secret)
             batch.execute(
-                _SAVE,
-                (name, user.secret, user.user_type, user.status, json.dumps(user.policies.as_json())),
+                _SAVE, (name, user.secret, user.user_type, user.status, json.dumps(user.policies.as_json()))
             )
             batch.on_commit(partial(self._set, user))
 

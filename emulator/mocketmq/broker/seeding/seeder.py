@@ -69,13 +69,7 @@ class Seeder:
     _turns: EventLoopTurns = field(init=False, default_factory=EventLoopTurns)
 
     @completed
-    async def plant(
-        self,
-        seeds: Sequence[Seed],
-        lags: Sequence[Lag] = (),
-        *,
-        once: bool = False,
-    ) -> Planted:
+    async def plant(self, seeds: Sequence[Seed], lags: Sequence[Lag] = (), *, once: bool = False) -> Planted:
         """Store the seeds durably. With ``once``, the store counts as no longer new.
 
         Raises SeedError with the field of the refused seed, such as ``messages[3].delay``, or a StoreError.

@@ -220,10 +220,7 @@ class Restorer:
         return [*by_scheme.items()]
 
     async def _replace(
-        self,
-        manifest: Manifest,
-        records: Sequence[tuple[TimedScheme, Sequence[KeptRecord]]],
-        shared_end: int,
+        self, manifest: Manifest, records: Sequence[tuple[TimedScheme, Sequence[KeptRecord]]], shared_end: int
     ) -> list[GroupQueue]:
         """Replace store and memory, in one transaction. Returns the positions of connected consumers.
 

@@ -21,12 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq import __version__
-from mocketmq.broker.snapshots.snapshot_check import (
-    check_is_data,
-    check_rows,
-    check_schema,
-    opened_content,
-)
+from mocketmq.broker.snapshots.snapshot_check import check_is_data, check_rows, check_schema, opened_content
 from mocketmq.clock import LATEST_US
 from mocketmq.errors import SnapshotDamagedError, StoreError
 from mocketmq.store.database import FILE_NAME

@@ -30,12 +30,7 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.errors import (
-    IllegalMessageError,
-    MessageNotFoundError,
-    TopicNotFoundError,
-    UndecidableError,
-)
+from mocketmq.errors import IllegalMessageError, MessageNotFoundError, TopicNotFoundError, UndecidableError
 from mocketmq.event_loop import run_to_completion
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import COMMITTED_FLAG, TRANSACTION_FLAGS, Message, StoredMessage, draft_of

@@ -217,12 +217,7 @@ class Expectations:
     def messages(self, topic: str | None, matcher: MessageMatcher) -> SentMessages:
         """Make a reader of the messages sent to one topic, or to any topic."""
         return SentMessages(
-            self._store,
-            self._registry.topics,
-            self._schemes,
-            topic,
-            matcher,
-            self._max_message_bytes,
+            self._store, self._registry.topics, self._schemes, topic, matcher, self._max_message_bytes
         )
 
     def _expect(self, messages: Iterable[SentMessage]) -> None:

@@ -79,10 +79,7 @@ async def settled_by_group(
 
 
 def _status_of(
-    group: ConsumingGroup,
-    sent: SentMessage,
-    position: QueuePosition | None,
-    settled: Settled,
+    group: ConsumingGroup, sent: SentMessage, position: QueuePosition | None, settled: Settled
 ) -> GroupStatus:
     again = sent.again.get(group.name)
     if again is not None and again.is_dead:

@@ -187,12 +187,7 @@ class SentMessages:
             return
         self._keep(
             SentMessage(
-                key,
-                queue,
-                message.store_us,
-                message.log_offset,
-                due_us=message.due_us,
-                is_outside=True,
+                key, queue, message.store_us, message.log_offset, due_us=message.due_us, is_outside=True
             ),
         )
 
