@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +15,15 @@ from mocketmq.broker.packs.packing import restore_pack
 from mocketmq.door_tap import DoorTap
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.front_doors import open_front_doors
+from mocketmq.grpc_proxy.server import GrpcServer
 from mocketmq.http_api.faults import rule_of
 from mocketmq.http_api.packs import events_of
 from mocketmq.http_api.seeds import plant_declared
+from mocketmq.http_api.server import HttpServer
+from mocketmq.open_ports import OpenPort, OpenPorts
 from mocketmq.ready_file import ReadyFile
 from mocketmq.remoting.listening.ports import bind_ports, store_host_of
+from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.settings import Settings
@@ -29,28 +34,17 @@ from mocketmq_compat.delay.schemes import open_timed_scheme
 
 if TYPE_CHECKING:
     from mocketmq.otlp.telemetry import Telemetry
-from mocketmq.grpc_proxy.server import GrpcServer
-from mocketmq.http_api.server import HttpServer
-from mocketmq.open_ports import OpenPort, OpenPorts
-from mocketmq.remoting.listening.server import RemotingServer
 
 
+@dataclass(eq=False, repr=False)
 class Emulator:
     """A running emulator. :func:`mocketmq.running_emulator` creates it."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        broker: Broker,
-        http: HttpServer,
-        remoting: RemotingServer | None,
-        grpc: GrpcServer | None,
-    ) -> None:
-        self.settings = settings
-        self.broker = broker
-        self.http = http
-        self.remoting = remoting  # None if switched off, like ``grpc``
-        self.grpc = grpc
+    settings: Settings
+    broker: Broker
+    http: HttpServer
+    remoting: RemotingServer | None  # None if switched off, like ``grpc``
+    grpc: GrpcServer | None
 
     @property
     def doors(self) -> OpenPorts:

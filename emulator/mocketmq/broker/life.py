@@ -224,9 +224,8 @@ class Lives:
         level = self.level(row)
         keeper = row.scheme if level is None else f"level {level}"
         waits_us = due_us - at_us
-        waits_us -= (
-            waits_us % US_PER_MS if level is None else 0
-        )  # absolute due times are rounded up to whole ms
+        if level is None:
+            waits_us -= waits_us % US_PER_MS  # absolute due times are rounded up to whole ms
         until = f"for {format_duration(waits_us)} until {format_time(due_us, at_us)}"
         until = f"parked ({keeper}) {until}" if keeper else f"parked {until}"
         if row.kind == "retried":

@@ -439,6 +439,3 @@ class HeldDeliveries:
                 self._playback.begin_again()
 
         batch.on_commit(forget)
-
-    async def close(self) -> None:
-        """Do nothing, because all state is already saved."""

@@ -133,9 +133,6 @@ class DelayScheme(DueSource, Protocol):
     def retained(self) -> Iterable[tuple[Queue, int]]:
         """Queues of the store, each with the offset from which retention must not remove its messages."""
 
-    async def close(self) -> None:
-        """Save all unsaved state, and release files and tasks. May be called twice."""
-
 
 async def pending_in(scheme: DelayScheme) -> AsyncIterator[StoredMessage]:
     """All messages pending in a scheme, read page by page."""

@@ -185,7 +185,7 @@ class TimedScheme(DelayScheme):
         return ()
 
     async def close(self) -> None:
-        """End background tasks. May be called twice."""
+        """Save all unsaved state, and release files and tasks. May be called twice."""
 
     # Shared by all schemes
 

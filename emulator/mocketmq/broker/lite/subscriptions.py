@@ -10,6 +10,7 @@ Subscriptions are only in memory, as upstream. SDKs repeat them every 30 s.
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
@@ -62,21 +63,17 @@ class LiteStart(msgspec.Struct, frozen=True):
     value: int = 0
 
 
+@dataclass(eq=False, slots=True)
 class LiteSubscription:
     """The lite topics of one client, by name, and those in which its group may have messages to get."""
 
-    __slots__ = ("client_id", "group", "names", "notify", "parent", "ready", "repeated_us")
-
-    def __init__(
-        self, client_id: str, group: ConsumingGroup, parent: str, notify: Callable[[str], None]
-    ) -> None:
-        self.client_id = client_id
-        self.group = group
-        self.parent = parent
-        self.notify = notify  # tells the client that it has lost a lite topic to another client
-        self.names: dict[str, None] = {}
-        self.ready: dict[LiteQueue, None] = {}
-        self.repeated_us = steady_us()
+    client_id: str
+    group: ConsumingGroup
+    parent: str
+    notify: Callable[[str], None]  # tells the client that it has lost a lite topic to another client
+    names: dict[str, None] = field(default_factory=dict)
+    ready: dict[LiteQueue, None] = field(default_factory=dict)
+    repeated_us: int = field(default_factory=steady_us)
 
     @property
     def source(self) -> str:

@@ -185,11 +185,8 @@ class SentMessages:
             return
         if self._matcher.needs_body and self._body_differs(message):
             return
-        self._keep(
-            SentMessage(
-                key, queue, message.store_us, message.log_offset, due_us=message.due_us, is_outside=True
-            ),
-        )
+        number, due_us = message.log_offset, message.due_us
+        self._keep(SentMessage(key, queue, message.store_us, number, due_us, is_outside=True))
 
     async def _add(self, records: Sequence[RecordRow]) -> None:
         new: list[tuple[RecordRow, SentMessage]] = []

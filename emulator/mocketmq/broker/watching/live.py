@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
@@ -18,7 +19,9 @@ from mocketmq.broker.watching.stored_records import RecordSummary, StoredRecords
 from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import StoreError
 from mocketmq.schedule.held_deliveries import HeldBy, HeldDeliveries
+from mocketmq.schedule.level import LevelState
 from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme import PendingFigures
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.store import Store
 
@@ -84,21 +87,19 @@ class LiveState(NamedTuple):
     commits: int
 
 
+@dataclass(eq=False, repr=False)
 class Look:
     """One look: the state, and the newest ``records`` since the previous look. ``missed`` counts the others.
 
     The look covers log offsets from ``begin`` to ``end - 1``. The front door caches its form in ``encoded``.
     """
 
-    def __init__(
-        self, state: LiveState, begin: int, end: int, records: Sequence[RecordSummary], missed: int
-    ) -> None:
-        self.state = state
-        self.begin = begin
-        self.end = end
-        self.records = records
-        self.missed = missed
-        self.encoded: bytes | None = None
+    state: LiveState
+    begin: int
+    end: int
+    records: Sequence[RecordSummary]
+    missed: int
+    encoded: bytes | None = field(init=False, default=None)
 
 
 class Live:
@@ -236,30 +237,17 @@ class Live:
     async def _state(self) -> LiveState:
         curves = await self._curves.of_levels()
         delivered = self._lateness.of_minute()
+        waiting: list[tuple[LevelState | PendingFigures, int | None, Curve]] = [
+            *((one, one.delay_us, curves.get(one.level, [])) for one in self._levels.states()),
+            (self._schemes.timed_figures(), None, self._curve_of_timed()),
+        ]
         lanes = [
             LiveLevel(
-                state.level,
-                state.delay_us,
-                state.pending,
-                state.next_due_us,
-                state.oldest_overdue_us,
-                delivered.get(state.level, 0),
-                curves.get(state.level, []),
+                *(one.level, delay_us, one.pending, one.next_due_us, one.oldest_overdue_us),
+                *(delivered.get(one.level or TIMED, 0), curve),
             )
-            for state in self._levels.states()
+            for one, delay_us, curve in waiting
         ]
-        timed = self._schemes.timed_figures()
-        lanes.append(
-            LiveLevel(
-                None,
-                None,
-                timed.pending,
-                timed.next_due_us,
-                timed.oldest_overdue_us,
-                delivered.get(TIMED, 0),
-                self._curve_of_timed(),
-            )
-        )
         overdue = await self._held_back()
         lanes = [_with_held(lane, overdue.get(lane.level or TIMED, [])) for lane in lanes]
         stored_per_s, delivered_per_s = self._rates()
