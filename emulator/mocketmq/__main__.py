@@ -17,9 +17,8 @@ def main() -> None:
             signal.signal(number, _end)
     if sys.platform == "win32":
         for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(
-                encoding="utf-8"
-            )  # a pipe uses the encoding of the system, which lacks most letters
+            # A pipe uses the encoding of the system, which lacks most letters.
+            stream.reconfigure(encoding="utf-8")
     else:
         _listen()
     from mocketmq.cli import main as run  # noqa: PLC0415 - a slow import, during which signals must work

@@ -102,9 +102,8 @@ class TopicDeclaration(Declaration, frozen=True, kw_only=True):
     read_queues: int = _setting("4", rules.QUEUES)
     write_queues: int = _setting("4", rules.QUEUES)
     perm: TopicPermission = _setting("rw", rules.choice(TopicPermission))
-    type: MessageType | None = _setting(
-        "", rules.choice(MessageType)
-    )  # its attribute message.type, for gRPC clients
+    # Its attribute message.type, for gRPC clients.
+    type: MessageType | None = _setting("", rules.choice(MessageType))
     lite_expiration: int | None = _setting(
         "", rules.whole_number(-1, 43_200), "minutes after the last message at which a lite topic is deleted"
     )

@@ -193,11 +193,8 @@ async def _open_schedule(
     states, warnings = await load_levels(store.database, table, topics.levels())
     for warning in warnings:
         log.warning(warning)
-    lines = (
-        WaitingLines(store.clock, delay_limits.ahead)
-        if delay_limits and delay_limits.ahead is not None
-        else None
-    )
+    ahead = delay_limits.ahead if delay_limits else None
+    lines = None if ahead is None else WaitingLines(store.clock, ahead)
     schemes = broker.schemes = SchemeSet(store.writer, lines)
     broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
     parked_queue = topics.get(TIMER_TOPIC).queues[0]

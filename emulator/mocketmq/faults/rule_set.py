@@ -263,12 +263,8 @@ class FaultRules:
         def work(batch: Batch) -> None:
             self.count(batch, fault)
             row = (batch.now_us, fault.name, fault.rule.do, attributes.door, attributes.operations[0])
-            about = (
-                unique_key,
-                attributes.topic,
-                attributes.group,
-                batch.now_us + late_us if late_us else None,
-            )
+            to_us = batch.now_us + late_us if late_us else None
+            about = (unique_key, attributes.topic, attributes.group, to_us)
             batch.execute(_RECORD_REQUEST, (*row, batch.next_log_offset, *about))
 
         with suppress(StoreError):  # the fault is injected, even if it is not recorded

@@ -160,10 +160,8 @@ class GroupProgress:
         for queue in topic.configured(read=True, write=False):
             group_queue = group.queues.get(queue) if group else None
             committed = offsets.get(queue, none)
-            given = (
-                max(committed, min(group_queue.given_offset, queue.next_offset)) if group_queue else committed
-            )
-            found.append(QueueProgress(queue, committed, given, 0))
+            given = min(group_queue.given_offset, queue.next_offset) if group_queue else committed
+            found.append(QueueProgress(queue, committed, max(committed, given), 0))
         times = await self._times((one.queue, one.committed_offset - 1) for one in found)
         queues = [
             one._replace(last_ms=times.get((one.queue.key, one.committed_offset - 1), 0)) for one in found

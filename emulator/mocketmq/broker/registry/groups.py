@@ -201,11 +201,8 @@ class Groups:
             if read is None:
                 self._on_deleted(name)
             else:
-                group.max_retries, group.retry_queues, group.config = (
-                    read.max_retries,
-                    read.retry_queues,
-                    read.config,
-                )
+                group.max_retries, group.retry_queues = read.max_retries, read.retry_queues
+                group.config = read.config
                 self._groups[name] = group
         self.version.changed(self._writer.now_us())
 

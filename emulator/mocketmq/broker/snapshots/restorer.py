@@ -126,9 +126,8 @@ class Lineage:
     def changed(self, begin: int) -> None:
         """Note that messages from this log offset on may have changed."""
         kept = [one for one in self._branches if one.begin < begin]
-        self._branches = (
-            [*kept, self._new_branch(begin)] if len(kept) < MAX_BRANCHES else [self._new_branch(0)]
-        )
+        has_room = len(kept) < MAX_BRANCHES
+        self._branches = [*kept, self._new_branch(begin)] if has_room else [self._new_branch(0)]
 
     def shared_end(self, digest: str) -> int:
         """The log offset up to which store and snapshot share their messages; 0 if the state is unknown."""
@@ -268,10 +267,8 @@ class Restorer:
         await self._levels.reload(levels)
         await self._held.reload()
         past = await read_past(database)
-        self._store.writer.next_log_offset, self._store.writer.last_store_us = (
-            past.next_log_offset,
-            past.last_us,
-        )
+        writer = self._store.writer
+        writer.next_log_offset, writer.last_store_us = past.next_log_offset, past.last_us
         self._message_keys.indexed_to = past.keys_indexed_to
         return moved
 

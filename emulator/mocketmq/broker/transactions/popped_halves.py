@@ -51,9 +51,7 @@ class PoppedHalves:
     _receipts: Receipts
     _receiver: Receiver
     _half_messages: HalfMessages
-    batch: int = field(
-        init=False, default=BATCH
-    )  # maximum number of half messages rolled back per transaction
+    batch: int = field(init=False, default=BATCH)  # most half messages rolled back per transaction
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
         """Store a half message, which can be popped after ``immunity_us``. It is durable on return.
