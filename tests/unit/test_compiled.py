@@ -142,6 +142,16 @@ def test_no_compiled_module_has_classes_whose_types_are_read() -> None:
     assert not found, "declare it in a module that stays Python"
 
 
+def test_no_compiled_dataclass_has_types_in_quotes() -> None:
+    found = [
+        f"{file}:{node.lineno}: {node.name}"
+        for file in compiled_modules().values()
+        for node, types in declared_types(trees()[file])
+        if node.decorator_list and any(each.startswith("'") for each in types)
+    ]
+    assert not found, "mypyc looks for the type when the module is imported"
+
+
 def test_no_compiled_class_has_keywords() -> None:
     found = [
         f"{file}:{node.lineno}: {node.name}"
