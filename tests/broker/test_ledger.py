@@ -33,6 +33,7 @@ def recorded(data: Path) -> list[dict[str, Any]]:
     return rows(data, "SELECT * FROM deliveries ORDER BY delivered_offset")
 
 
+@pytest.mark.interpreted  # compiled modules have no docstring
 async def test_the_documented_columns_are_those_of_the_table(tmp_path: Path) -> None:
     async with running_broker(tmp_path):
         columns = rows(tmp_path, "SELECT name FROM pragma_table_info('deliveries')")

@@ -211,6 +211,7 @@ async def test_entries_of_a_queue_are_listed() -> None:
         assert beyond.remark == f"Index 3 of 0@{TOPIC} is not exist!"
 
 
+@pytest.mark.interpreted
 async def test_entries_of_large_messages_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         for _ in range(12):
