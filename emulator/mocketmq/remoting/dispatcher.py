@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +26,8 @@ from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
+RunReply = Callable[[Sequence[Command], Sequence[Response]], None]
+"""Sends the responses to a run of requests."""
 OTHER: Final = "other"
 """Metrics label of unsupported codes after the first ``MAX_UNKNOWN``, because a client may try all codes."""
 MAX_UNKNOWN: Final = 100
@@ -112,24 +114,38 @@ class Dispatcher:
         request = self._find(code)
         return request is not None and (request.is_reading or request.long_poll is not None)
 
-    def begin_request(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
-        """Begin a plain request on the fast path; ``reply`` is called with its response later.
+    def runs(self, commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
+        """Part the commands of a read into runs, which ``begin_run`` may begin, and single commands."""
+        start, count = 0, len(commands)
+        while start < count:
+            first, end = commands[start], start + 1
+            request = self._requests.get(first.code)
+            if request is not None and request.has_runs:
+                while end < count and commands[end].code == first.code and commands[end].flag == first.flag:
+                    end += 1
+            yield commands[start:end]
+            start = end
+
+    def begin_run(self, channel: RemotingChannel, commands: Sequence[Command], reply: RunReply) -> bool:
+        """Begin plain requests with one code on the fast path; ``reply`` gets their responses later.
 
         Returns False, without any effect, for other requests and while fault rules or static topics exist.
-        The caller must then use ``answer``, which serves or refuses the request.
+        The caller must then use ``answer`` for each, which serves or refuses it.
         """
-        request = self._requests.get(command.code)
+        request = self._requests.get(commands[0].code)
         if request is None or request.fast_path is None or self._broker.faults.of_requests:
             return False
         if self._static_topics:
             return False
+        respond: Reply = partial(reply, commands)
         lane, effect = channel.lane, request.effect
         if effect is not None:
             if not lane.try_begin(effect):
                 return False
-            reply = partial(_end_turn, lane, effect, reply)
+            respond = partial(_end_turn, lane, effect, respond)
         try:
-            has_begun = request.fast_path(self._call(request, channel, command, may_wait=False), reply)
+            calls = [self._call(request, channel, command, may_wait=False) for command in commands]
+            has_begun = request.fast_path(calls, respond)
         except Exception:  # noqa: BLE001 - the handler raises the same error
             has_begun = False
         if effect is not None and not has_begun:
@@ -219,12 +235,25 @@ class Dispatcher:
         self, share: BrokerShare, command: Command, response: Response, *, was_held: bool = False
     ) -> Command:
         """Count a handler's result at the broker with this share, and make the response command from it."""
-        served = (share.position, self._label(command.code), response.code, command.is_oneway, was_held)
+        self._count(share, command, response.code, was_held=was_held)
+        return _answer(command, response)
+
+    def counted_run(
+        self, share: BrokerShare, run: Sequence[Command], responses: Sequence[Response]
+    ) -> list[Command]:
+        """Like ``counted``, for a run of requests."""
+        for code, times in Counter(response.code for response in responses).items():
+            self._count(share, run[0], code, times=times)
+        return list(map(_answer, run, responses))
+
+    def _count(
+        self, share: BrokerShare, command: Command, code: int, *, was_held: bool = False, times: int = 1
+    ) -> None:
+        served = (share.position, self._label(command.code), code, command.is_oneway, was_held)
         latency = self.latencies.get(served)
         if latency is None:
             latency = self.latencies[served] = Histogram(LATENCIES_MS)
-        latency.record((steady_us() - command.received_us) // US_PER_MS if command.received_us else 0)
-        return command.answer(response.code, response.ext, response.body, response.remark)
+        latency.record((steady_us() - command.received_us) // US_PER_MS if command.received_us else 0, times)
 
     def _label(self, code: int) -> str:
         label = self._labels.get(code)
@@ -236,12 +265,16 @@ class Dispatcher:
         return label
 
 
+def _answer(command: Command, response: Response) -> Command:
+    return command.answer(response.code, response.ext, response.body, response.remark)
+
+
 def _unsupported(code: int) -> RemotingError:
     """The refusal of an unsupported request, in upstream's words, which begin with a space."""
     return RemotingError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
 
 
-def _end_turn(lane: Lane, effect: Effect, reply: Reply, command: Command, response: Response) -> None:
+def _end_turn(lane: Lane, effect: Effect, reply: Reply, responses: Sequence[Response]) -> None:
     """Respond to a request on the fast path, and end its turn in the lane."""
     lane.end(effect)
-    reply(command, response)
+    reply(responses)

@@ -52,12 +52,12 @@ Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 """Serves a request. To refuse the request, it raises an EmulatorError."""
 
 
-Reply = Callable[[Command, Response], None]
-"""Sends the response to a request on the fast path."""
-FastPath = Callable[[RemotingCall[Any], Reply], bool]
-"""Begins a plain request without waiting. For any other request it returns False without any effect.
+Reply = Callable[[Sequence[Response]], None]
+"""Sends the responses to a run of requests on the fast path, in their order."""
+FastPath = Callable[[Sequence[RemotingCall[Any]], Reply], bool]
+"""Begins a run of plain requests without waiting. For any other run it returns False without any effect.
 
-Its errors are ignored, because the handler is called next and raises the same error.
+Its errors are ignored, because the handler is called next for each request, and raises the same error.
 """
 
 
@@ -71,10 +71,9 @@ The header has the queue's number as the client gave it. The mapping is that of 
 class StraightAnswer:
     """Takes a future's place in the writer for a request on the fast path; ``respond`` makes the response."""
 
-    __slots__ = ("_command", "_reply", "_respond")
+    __slots__ = ("_reply", "_respond")
 
-    def __init__(self, command: Command, reply: Reply, respond: Callable[[Any], Response]) -> None:
-        self._command = command
+    def __init__(self, reply: Reply, respond: Callable[[Any], Response]) -> None:
         self._reply = reply
         self._respond = respond
 
@@ -88,11 +87,11 @@ class StraightAnswer:
             response = self._respond(result)
         except Exception as error:  # noqa: BLE001 - every error is returned to the client
             response = refused(as_emulator_error(error))
-        self._reply(self._command, response)
+        self._reply([response])
 
     def set_exception(self, error: EmulatorError, /) -> None:
         """Send the refusal, because the work failed."""
-        self._reply(self._command, refused(error))
+        self._reply([refused(error)])
 
 
 def refused(error: EmulatorError, server_version: int = V5_0_0) -> Response:
@@ -115,7 +114,8 @@ class Request(msgspec.Struct, frozen=True, dict=True):
 
     ``header`` is the class for its ext fields; ``names`` maps the class's fields to names on the wire where
     the names differ. ``long_poll`` is set for requests that may wait for messages. ``fast_path`` serves the
-    common case without a task; ``handler`` serves the rest. ``effect`` is set for requests that read or
+    common case without a task, of several successive requests at once if ``has_runs``; ``handler`` serves the
+    rest. ``effect`` is set for requests that read or
     change a group's offsets, because these keep their order on a connection. ``logical`` serves the request
     for a logical queue of a static topic. Like long polls, ``is_reading`` requests are cancelled when their
     client disconnects.
@@ -128,6 +128,7 @@ class Request(msgspec.Struct, frozen=True, dict=True):
     names: Mapping[str, str] = MappingProxyType({})
     long_poll: LongPoll | None = None
     fast_path: FastPath | None = None
+    has_runs: bool = False
     effect: Effect | None = None
     logical: LogicalHandler | None = None
     is_reading: bool = False

@@ -43,6 +43,11 @@ class HeldWriter:
     def _hold(self, work: Work, waiter: Waiter, **_more: Any) -> None:
         self.held.append((work, waiter))
 
+    @property
+    def requests(self) -> int:
+        """The number of requests, of which several sends of a read are one piece of work."""
+        return sum(len(getattr(work, "accepted", [work])) for work, _ in self.held)
+
     def let_go(self) -> None:
         self._monkeypatch.setattr(self._writer, "put", self._put)
         for work, waiter in self.held:
@@ -188,11 +193,65 @@ async def test_sends_of_one_transaction_are_answered_by_one_write(
     [served] = remoting.server.hub.connections
     written: list[bytes] = []
     served._transport = Watched(served._transport, written)  # type: ignore[arg-type, assignment]
-    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(20)]
-    await until(lambda: len(writer.held) == 20)
+    commands = [Command(code=V2, opaque=1_000 + number, ext=header(V2), body=b"x") for number in range(20)]
+    answers = [remoting.client.expect(command.opaque) for command in commands]
+    remoting.client.send(*commands)
+    await until(lambda: writer.requests == 20)
+    works = len(writer.held)
     writer.let_go()
+    assert works == 1, "the sends of a read are one piece of work"
     await asyncio.gather(*answers)
     assert len(written) == 1
+
+
+SPECIAL = {
+    "delayed": (V2, {"properties": "DELAY\x013\x02"}, 0),
+    "timed": (V2, {"properties": "TIMER_DELAY_SEC\x015\x02"}, 0),
+    "to another topic": (V2, {"topic": "new"}, 0),
+    "half": (V2, {"properties": "TRAN_MSG\x01true\x02PGROUP\x01makers\x02", "sys_flag": 4}, 0),
+    "to no queue": (V2, {"queue_id": 99}, 29),
+    "born at no time": (V2, {"born_timestamp": -1}, 1),
+    "with full names": (V1, {}, 0),
+    "without need of an answer": (V2, {}, None),
+}
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+async def test_plain_sends_beside_one_that_is_not_are_served_as_always(
+    remoting: Remoting, special: str
+) -> None:
+    await sent(remoting.client)
+    code, fields, expected = SPECIAL[special]
+    commands = [
+        Command(code=V2, opaque=1_000 + number, ext=header(V2), body=b"%d" % number) for number in range(4)
+    ]
+    commands[1] = Command(
+        code=code,
+        opaque=1_001,
+        flag=2 if expected is None else 0,
+        ext=header(code, **fields),  # type: ignore[arg-type]
+        body=b"1",
+    )
+    answers = [remoting.client.expect(each.opaque) for each in commands if not each.is_oneway]
+    remoting.client.send(*commands)
+    codes = [answer.code for answer in await asyncio.gather(*answers)]
+    assert codes == [0, *([] if expected is None else [expected]), 0, 0]
+    bodies = [record.body for record in await pulled(remoting.client, offset=1)]
+    is_there = special in ("with full names", "without need of an answer")
+    assert bodies == [b"0", *[b"1"] * is_there, b"2", b"3"]
+
+
+@pytest.mark.interpreted
+async def test_sends_of_a_read_are_refused_together_when_their_topic_is_gone(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)
+    writer = HeldWriter(remoting, monkeypatch)
+    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
+    await until(lambda: writer.requests == 3)
+    monkeypatch.setattr(remoting.broker.registry.topics, "_closing", {TOPIC})
+    writer.let_go()
+    assert {answer.code for answer in await asyncio.gather(*answers)} == {17}
 
 
 @pytest.mark.interpreted
@@ -204,7 +263,7 @@ async def test_reading_pauses_while_many_sends_are_in_progress(
     remoting.server.hub.limits = ConnectionLimits(running=10)
     writer = HeldWriter(remoting, monkeypatch)
     answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(10)]
-    await until(lambda: len(writer.held) == 10)
+    await until(lambda: writer.requests == 10)
     late = remoting.client.ask(105, ROUTE)
     async with remoting.another() as other:
         for _ in range(20):
@@ -241,7 +300,7 @@ async def test_a_stopping_server_answers_sends_in_progress(monkeypatch: pytest.M
         await sent(remoting.client)
         writer = HeldWriter(remoting, monkeypatch)
         answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(5)]
-        await until(lambda: len(writer.held) == 5)
+        await until(lambda: writer.requests == 5)
         closing = asyncio.create_task(remoting.server.close())
         await until(lambda: all(one._is_stopping for one in remoting.server.hub.connections))
         assert not closing.done()
@@ -257,7 +316,7 @@ async def test_each_send_fails_with_its_transaction(
     await sent(remoting.client)
     writer = HeldWriter(remoting, monkeypatch)
     answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
-    await until(lambda: len(writer.held) == 3)
+    await until(lambda: writer.requests == 3)
     for _work, waiter in writer.held:
         waiter.set_exception(StoreUnavailableError("the disk is full"))
     for answer in await asyncio.gather(*answers):
@@ -280,7 +339,7 @@ async def test_defect_in_one_answer_spares_the_others(
     monkeypatch.setattr(sending, "response_to", defective)
     writer = HeldWriter(remoting, monkeypatch)
     answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
-    await until(lambda: len(writer.held) == 3)
+    await until(lambda: writer.requests == 3)
     writer.let_go()
     assert [answer.code for answer in await asyncio.gather(*answers)] == [0, 1, 0]
     assert "a request failed because of a defect in mocketmq" in caplog.text

@@ -1,7 +1,7 @@
 """Intake: checks a message before it is stored, and chooses its queue and its delay scheme."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -112,6 +112,27 @@ class Intake:
             return None
         return self._judge(message, topic, drops_wait)
 
+    def accept_run(self, messages: Sequence[Message], *, drops_wait: bool) -> list[AcceptedMessage] | None:
+        """Like ``accept_at_once``, for several messages that share their fate.
+
+        Returns None unless all are to one topic, and are just appended to their queues.
+        """
+        name = messages[0].topic
+        if name.startswith(RETRY_PREFIX):
+            return None
+        topic = self._used_topics.ready_for_send(name)
+        if topic is None or topic.config.at:
+            return None
+        accepted: list[AcceptedMessage] = []
+        for message in messages:
+            if message.topic != name:
+                return None
+            one = self._judge(message, topic, drops_wait)
+            if one.claim is not None or one.level or isinstance(one.queue, LiteQueue):
+                return None
+            accepted.append(one)
+        return accepted
+
     def _judge(self, message: Message, topic: Topic, drops_wait: bool) -> AcceptedMessage:
         size = len(message.body)
         if not 0 < size <= self.max_message_bytes:
@@ -182,6 +203,13 @@ class Intake:
     def level_of(self, properties: dict[str, str]) -> int:
         """The requested delay level of a message, like :meth:`LevelTable.level_of`."""
         return self._levels.table.level_of(properties)
+
+    def append_run(self, accepted: Sequence[AcceptedMessage], batch: Batch) -> list[StoredMessage]:
+        """Append the messages of a run. Raises TopicNotFoundError if their topic is no longer open."""
+        first = accepted[0]
+        self.check(first)
+        kind = _kind(first)
+        return [batch.append(one.queue, one.draft, kind) for one in accepted]
 
     def append(self, accepted: AcceptedMessage, batch: Batch) -> StoredMessage:
         """Append a message without an absolute due time to its queue, or park it in its level queue.

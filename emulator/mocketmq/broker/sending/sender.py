@@ -39,38 +39,42 @@ class SendResult(msgspec.Struct):
     receipt: SendReceipt
 
 
-class PlainSend(ABC):
-    """A send on the fast path: the writer's work and its waiter in one object.
+class PlainSends(ABC):
+    """A run of sends on the fast path, one or several: the writer's work and its waiter in one object.
 
-    This saves a task for each send. A front door implements how its client gets the response.
+    This saves a task for each send, and the sends of a run share what does not depend on the message. A front
+    door implements how its client gets the responses.
     """
 
     __slots__ = ("accepted", "sender")
-    accepted: AcceptedMessage
+    accepted: Sequence[AcceptedMessage]
     sender: "Sender"
 
     @abstractmethod
-    def kept(self, sent: SendResult) -> None:
-        """Respond that the message is durable."""
+    def kept(self, sent: Sequence[SendResult]) -> None:
+        """Respond that all messages are durable."""
 
     @abstractmethod
     def refused(self, error: EmulatorError) -> None:
-        """Respond that the message is not stored, or that it is unknown whether it is. Must not raise."""
+        """Respond that no message is stored, or that it is unknown whether they are. Must not raise."""
 
-    def __call__(self, batch: Batch) -> StoredMessage:
+    def __call__(self, batch: Batch) -> list[StoredMessage]:
         """Do the work in the writer's transaction."""
-        return self.sender.intake.append(self.accepted, batch)
+        intake, accepted = self.sender.intake, self.accepted
+        if len(accepted) == 1:
+            return [intake.append(accepted[0], batch)]
+        return intake.append_run(accepted, batch)
 
     # Implements the writer's Waiter
 
     def done(self) -> bool:
-        """Return False, because the send cannot be cancelled."""
+        """Return False, because the sends cannot be cancelled."""
         return False
 
-    def set_result(self, stored: StoredMessage) -> None:
-        """Respond after the message has become durable."""
+    def set_result(self, stored: list[StoredMessage]) -> None:
+        """Respond after the messages have become durable."""
         try:
-            self.kept(self.sender.sent_now(self.accepted, stored))
+            self.kept(list(map(self.sender.sent_now, self.accepted, stored)))
         except Exception as error:  # noqa: BLE001 - the writer has other waiters to notify
             self.refused(as_emulator_error(error))
 
@@ -104,17 +108,24 @@ class Sender:
             stored = await self.kept_messages.keep(accepted, accepted.claim)
         return self.sent_now(accepted, stored)
 
-    def begin_plain(self, send: PlainSend, message: Message, *, drops_wait: bool = False) -> bool:
-        """Start a send on the fast path, if nothing but the writer has to be waited for.
+    def begin_plain(
+        self, sends: PlainSends, messages: Sequence[Message], *, drops_wait: bool = False
+    ) -> bool:
+        """Start sends on the fast path, if nothing but the writer has to be waited for.
 
-        Otherwise returns False, and does nothing. Raises the errors of :meth:`Intake.accept`. ``send`` gets
-        later errors.
+        Otherwise returns False, and does nothing, also for several messages that do not share their fate.
+        Raises the errors of :meth:`Intake.accept`. ``sends`` gets later errors.
         """
-        accepted = self.intake.accept_at_once(message, drops_wait=drops_wait)
-        if accepted is None or accepted.claim is not None:
+        accepted: list[AcceptedMessage] | None
+        if len(messages) > 1:
+            accepted = self.intake.accept_run(messages, drops_wait=drops_wait)
+        else:
+            one = self.intake.accept_at_once(messages[0], drops_wait=drops_wait)
+            accepted = None if one is None or one.claim is not None else [one]
+        if accepted is None:
             return False
-        send.sender, send.accepted = self, accepted
-        self._writer.put(send, send)
+        sends.sender, sends.accepted = self, accepted
+        self._writer.put(sends, sends)
         return True
 
     def sent_now(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult:

@@ -256,22 +256,23 @@ class RemotingConnection(asyncio.BufferedProtocol):
         hub.writer.hold()
         try:
             for command in commands:
-                if command.is_response:
-                    self._channel.answered(command)
-                else:
-                    command.received_us = now_us
-                    self._start(command)
+                command.received_us = now_us
+            for run in self._dispatcher.runs(commands):
+                if len(run) == 1 or run[0].is_response or self._tap is not None or not self._begin(run):
+                    for command in run:
+                        self._start(command)
         finally:
             hub.writer.release(at_once=is_lone)
 
     def _start(self, command: Command) -> None:
-        size = _size_of(command)
+        if command.is_response:
+            self._channel.answered(command)
+            return
         if self._tap is not None:
             command.tap_number = self._tap.asked(self._tapped, command)
-        if self._begin(command):
-            self._on_fast_path.append(size)
-            self._running_bytes += size
+        if self._begin([command]):
             return
+        size = _size_of(command)
         long_poll = self._dispatcher.long_poll(command.code)
         if long_poll and self._may_wait(size):
             task = self._task(command, may_wait=True)
@@ -290,16 +291,24 @@ class RemotingConnection(asyncio.BufferedProtocol):
             self._running_bytes += size
             task.add_done_callback(self._has_run)
 
-    def _begin(self, command: Command) -> bool:
-        """Begin a plain request. Returns False if earlier requests wait, or if requests are logged."""
+    def _begin(self, run: Sequence[Command]) -> bool:
+        """Begin plain requests. Returns False if earlier requests wait, or if requests are logged."""
         if self._unbegun or _now_us() is not None:
             return False
-        return self._dispatcher.begin_request(self._channel, command, self._reply)
+        if not self._dispatcher.begin_run(self._channel, run, self._reply):
+            return False
+        for command in run:
+            size = _size_of(command)
+            self._on_fast_path.append(size)
+            self._running_bytes += size
+        return True
 
-    def _reply(self, command: Command, response: Response) -> None:
-        """Respond to a request on the fast path."""
-        self._answer(command, self._dispatcher.counted(self._channel.share, command, response), None)
-        self._running_bytes -= self._on_fast_path.popleft()
+    def _reply(self, run: Sequence[Command], responses: Sequence[Response]) -> None:
+        """Respond to requests on the fast path."""
+        answers = self._dispatcher.counted_run(self._channel.share, run, responses)
+        for command, answer in zip(run, answers, strict=True):
+            self._answer(command, answer, None)
+            self._running_bytes -= self._on_fast_path.popleft()
         if not self._on_fast_path:
             self._fast_path_idle.set()
             self._end_turn()  # no response is left to wait for

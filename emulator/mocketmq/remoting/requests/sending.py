@@ -3,14 +3,21 @@
 The header determines whether a request is a batch, not the request code.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from mocketmq.broker.inspection.pending import recall_handle_of
-from mocketmq.broker.sending.sender import PlainSend, SendResult
+from mocketmq.broker.sending.sender import PlainSends, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
-from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, QueueNotFoundError
+from mocketmq.errors import (
+    EmulatorError,
+    IllegalMessageError,
+    InvalidArgumentError,
+    QueueNotFoundError,
+    as_emulator_error,
+)
 from mocketmq.message import names
 from mocketmq.message.broker_share import ALONE
 from mocketmq.message.message import Message, Template
@@ -45,31 +52,43 @@ async def send(call: RemotingCall[SendMessageHeader]) -> Response:
         return refusal(call, error)
 
 
-class _FastSend(PlainSend):
-    """A send on the fast path, which makes the response for remoting."""
+class _FastSends(PlainSends):
+    """Sends on the fast path, which make the responses for remoting."""
 
-    __slots__ = ("_call", "_reply")
+    __slots__ = ("_calls", "_reply")
 
-    def __init__(self, call: RemotingCall[SendMessageHeader], reply: Reply) -> None:
-        self._call = call
+    def __init__(self, calls: Sequence[RemotingCall[SendMessageHeader]], reply: Reply) -> None:
+        self._calls = calls
         self._reply = reply
 
-    def kept(self, sent: SendResult) -> None:
-        self._reply(self._call.command, response_to(self._call, [sent]))
+    def kept(self, sent: Sequence[SendResult]) -> None:
+        self._reply(list(map(_response_to_one, self._calls, sent)))
 
     def refused(self, error: EmulatorError) -> None:
-        self._reply(self._call.command, refusal(self._call, error))
+        self._reply([refusal(call, error) for call in self._calls])
 
 
-def begin_to_send(call: RemotingCall[SendMessageHeader], reply: Reply) -> bool:
-    """Begin to store a plain message, that is, no batch, half message, retry or delayed message."""
-    if call.header.batch:
-        return False
-    properties = decode_properties(call.header.properties)
-    if _is_transactional(call, properties):
-        return False
-    message = message_of(call, call.command.body, properties, call.header.flag)
-    return call.broker.sender.begin_plain(_FastSend(call, reply), message, drops_wait=_drops_wait(call))
+def _response_to_one(call: RemotingCall[SendMessageHeader], sent: SendResult) -> Response:
+    """The response to a stored send. A defect spares the other sends of the run."""
+    try:
+        return response_to(call, [sent])
+    except Exception as error:  # noqa: BLE001 - every error is returned to the client
+        return refusal(call, as_emulator_error(error))
+
+
+def begin_to_send(calls: Sequence[RemotingCall[SendMessageHeader]], reply: Reply) -> bool:
+    """Begin to store plain messages, that is, no batch, half message, retry or timed message."""
+    messages: list[Message] = []
+    for call in calls:
+        if call.header.batch:
+            return False
+        properties = decode_properties(call.header.properties)
+        if _is_transactional(call, properties):
+            return False
+        messages.append(message_of(call, call.command.body, properties, call.header.flag))
+    return calls[0].broker.sender.begin_plain(
+        _FastSends(calls, reply), messages, drops_wait=_drops_wait(calls[0])
+    )
 
 
 async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
@@ -200,6 +219,7 @@ SENDING: Final = RequestFamily(
             send,
             access=publishes("topic"),
             fast_path=begin_to_send,
+            has_runs=True,
             logical=logical_queues.send,
         ),
         Request(
@@ -209,6 +229,7 @@ SENDING: Final = RequestFamily(
             access=publishes("b"),
             names=V2_NAMES,
             fast_path=begin_to_send,
+            has_runs=True,
             logical=logical_queues.send,
         ),
         Request(
