@@ -1,11 +1,12 @@
 """Delays a store's transactions and marks until the test lets them proceed."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mocketmq.broker.broker import Broker
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.support.patience import PATIENCE_S
 
 
@@ -47,11 +48,10 @@ class HeldMarks:
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.durable = asyncio.Event()
-        self._synced = broker.store.writer.synced
-        monkeypatch.setattr(broker.store.writer, "synced", self._wait)
+        marks = cast(StoredScheme, broker.schemes.timed()).marks
+        self._synced = marks._synced
+        monkeypatch.setattr(marks, "_synced", self._wait)
 
     async def _wait(self) -> None:
-        task = asyncio.current_task()
-        if task is not None and task.get_name() == "delay-marks":
-            await self.durable.wait()
+        await self.durable.wait()
         await self._synced()
