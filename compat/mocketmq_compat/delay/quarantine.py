@@ -14,7 +14,7 @@ REASON: Final = ".reason"
 
 def pieces_in(root: Path) -> int:
     """Return the number of pieces in the quarantine below a scheme's folder."""
-    with suppress(FileNotFoundError, NotADirectoryError):
+    with suppress(FileNotFoundError):
         return sum(path.suffix != REASON for path in (root / QUARANTINE).iterdir())
     return 0
 

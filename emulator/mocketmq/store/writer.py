@@ -127,8 +127,11 @@ class Writer:
             return await done
         except asyncio.CancelledError as error:
             cancelled = error
-        await self._finish_waiting()  # below the `except`, because compiled modules must not wait in one
-        raise cancelled
+        try:  # below the `except`, because compiled modules must not wait in one
+            await self._finish_waiting()
+            raise cancelled
+        finally:
+            del cancelled  # its traceback refers to this call
 
     def put(self, work: Work, waiter: Waiter, *, alone: bool = False, until: Until = "durable") -> None:
         """Like ``commit``, but do not wait. ``waiter`` gets the result or the error later.

@@ -110,7 +110,7 @@ class CrashLoss:
     _schemes: SchemeSet
     _held: HeldDeliveries
     _notes: LedgerNotes
-    on_changed: Callable[[int], None] = field(init=False, default=lambda _begin: None)
+    on_changed: Callable[[int], None] = field(init=False, default_factory=lambda: lambda _begin: None)
 
     async def run(self, share: BrokerShare, crash_us: int, loses_us: int, uncopied_us: int = 0) -> int:
         """Lose what a broker that is down stored less than ``loses_us`` before ``crash_us``, or later.
