@@ -78,9 +78,12 @@ class Declaration(msgspec.Struct, metaclass=_Declared, frozen=True, kw_only=True
     declared: ClassVar[Mapping[str, tuple[str, Setting]]]
 
     def __repr__(self) -> str:
-        fields = [field for field, each in self.declared.values() if not each.is_secret]
-        shown = (f"{field}={getattr(self, field)!r}" for field in fields)
+        shown = (f"{field}={value!r}" for field, value in self.__rich_repr__())
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """The fields that are not secret, with their values. msgspec would show all."""
+        return [(field, getattr(self, field)) for field, each in self.declared.values() if not each.is_secret]
 
 
 def _setting(

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.pretty import pretty_repr
 
 from mocketmq import DEFAULT_URL
 from mocketmq.errors import SettingError
@@ -318,6 +319,10 @@ def test_secrets_are_not_in_the_repr(config: Path) -> None:
     assert settings.access_keys == {"id": "quiet"}
     assert "hush" not in repr(settings)
     assert "quiet" not in repr(settings)
+    shown = pretty_repr(settings, max_width=10_000)
+    assert "hush" not in shown
+    assert "quiet" not in shown
+    assert "http_port=" in shown
 
 
 @pytest.mark.parametrize("content", [b"host = ", b"\xff", None])

@@ -84,10 +84,10 @@ class Dispatcher:
 
     def _add_others(self) -> None:
         if not self._has_others:
-            self._has_others = True
             for code, request in self._load_others().items():
                 self._requests.setdefault(code, request)
                 self._labels.setdefault(code, str(code))
+            self._has_others = True  # not before, because an import may fail
 
     def _find(self, code: int) -> Request | None:
         request = self._requests.get(code)
@@ -144,7 +144,7 @@ class Dispatcher:
                 return False
             respond = partial(_end_turn, lane, effect, respond)
         try:
-            calls = [self._call(request, channel, command, may_wait=False) for command in commands]
+            calls = map(partial(self._call, request, channel, may_wait=False), commands)
             has_begun = request.fast_path(calls, respond)
         except Exception:  # noqa: BLE001 - the handler raises the same error
             has_begun = False

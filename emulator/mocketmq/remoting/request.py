@@ -1,6 +1,6 @@
 """Declarations of requests, and the arguments and results of their handlers."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import cached_property
 from types import MappingProxyType
@@ -54,8 +54,10 @@ Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 
 Reply = Callable[[Sequence[Response]], None]
 """Sends the responses to a run of requests on the fast path, in their order."""
-FastPath = Callable[[Sequence[RemotingCall[Any]], Reply], bool]
+FastPath = Callable[[Iterable[RemotingCall[Any]], Reply], bool]
 """Begins a run of plain requests without waiting. For any other run it returns False without any effect.
+
+The calls are made as they are read, which may raise the error of a request.
 
 Its errors are ignored, because the handler is called next for each request, and raises the same error.
 """

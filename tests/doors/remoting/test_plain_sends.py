@@ -326,6 +326,27 @@ async def test_each_send_fails_with_its_transaction(
 
 
 @pytest.mark.interpreted
+async def test_defect_in_the_count_of_one_send_spares_the_others(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)
+    intake, counted = remoting.broker.sender.intake, []
+    count = intake.count
+
+    def defective(accepted: Any) -> None:
+        counted.append(accepted)
+        if len(counted) == 2:
+            raise ZeroDivisionError
+        count(accepted)
+
+    monkeypatch.setattr(intake, "count", defective)
+    commands = [Command(code=V2, opaque=1_000 + number, ext=header(V2), body=b"x") for number in range(4)]
+    answers = [remoting.client.expect(command.opaque) for command in commands]
+    remoting.client.send(*commands)
+    assert [answer.code for answer in await asyncio.gather(*answers)] == [0, 1, 0, 0]
+
+
+@pytest.mark.interpreted
 async def test_defect_in_one_answer_spares_the_others(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

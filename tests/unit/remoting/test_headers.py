@@ -1,5 +1,6 @@
 """Headers: every request's fields by their wire names, and refusals."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -290,3 +291,12 @@ def test_any_fields_are_a_header_or_refused(code: RequestCode, changes: Ext) -> 
     except InvalidArgumentError:
         return
     assert type(header) is REQUESTS[code].header
+
+
+def test_the_text_of_a_long_number_is_not_kept() -> None:
+    text = " " * 100_000 + "7"
+    references = sys.getrefcount(text)
+    given = {"topic": "orders", "queueId": text}
+    assert REQUESTS[30].reader.read(given).queue_id == 7
+    del given
+    assert sys.getrefcount(text) == references

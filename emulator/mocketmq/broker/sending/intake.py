@@ -112,25 +112,20 @@ class Intake:
             return None
         return self._judge(message, topic, drops_wait)
 
-    def accept_run(self, messages: Sequence[Message], *, drops_wait: bool) -> list[AcceptedMessage] | None:
-        """Like ``accept_at_once``, for several messages that share their fate.
+    def accept_beside(
+        self, message: Message, others: Sequence[AcceptedMessage], *, drops_wait: bool
+    ) -> AcceptedMessage | None:
+        """Like ``accept_at_once``, for a message that is stored together with others, or not at all.
 
-        Returns None unless all are to one topic, and are just appended to their queues.
+        Returns None also for an absolute due time, and beside others for another topic and for lite topics.
         """
-        name = messages[0].topic
-        if name.startswith(RETRY_PREFIX):
+        if others and message.topic != others[0].queue.topic:
             return None
-        topic = self._used_topics.ready_for_send(name)
-        if topic is None or topic.config.at:
+        accepted = self.accept_at_once(message, drops_wait=drops_wait)
+        if accepted is None or accepted.claim is not None:
             return None
-        accepted: list[AcceptedMessage] = []
-        for message in messages:
-            if message.topic != name:
-                return None
-            one = self._judge(message, topic, drops_wait)
-            if one.claim is not None or one.level or isinstance(one.queue, LiteQueue):
-                return None
-            accepted.append(one)
+        if others and (isinstance(accepted.queue, LiteQueue) or isinstance(others[0].queue, LiteQueue)):
+            return None  # a quota may refuse one of them, and not the others
         return accepted
 
     def _judge(self, message: Message, topic: Topic, drops_wait: bool) -> AcceptedMessage:
@@ -205,11 +200,9 @@ class Intake:
         return self._levels.table.level_of(properties)
 
     def append_run(self, accepted: Sequence[AcceptedMessage], batch: Batch) -> list[StoredMessage]:
-        """Append the messages of a run. Raises TopicNotFoundError if their topic is no longer open."""
-        first = accepted[0]
-        self.check(first)
-        kind = _kind(first)
-        return [batch.append(one.queue, one.draft, kind) for one in accepted]
+        """Append messages of one topic like ``append``, all or none."""
+        self.check(accepted[0])
+        return [self._append(one, batch) for one in accepted]
 
     def append(self, accepted: AcceptedMessage, batch: Batch) -> StoredMessage:
         """Append a message without an absolute due time to its queue, or park it in its level queue.
@@ -218,6 +211,9 @@ class Intake:
         ``check`` all of them before appending the first one.
         """
         self.check(accepted)
+        return self._append(accepted, batch)
+
+    def _append(self, accepted: AcceptedMessage, batch: Batch) -> StoredMessage:
         queue, level, draft = accepted.queue, accepted.level, accepted.draft
         kind = _kind(accepted)
         if isinstance(queue, LiteQueue):

@@ -51,8 +51,8 @@ class PlainSends(ABC):
     sender: "Sender"
 
     @abstractmethod
-    def kept(self, sent: Sequence[SendResult]) -> None:
-        """Respond that all messages are durable."""
+    def kept(self, sent: Sequence[SendResult | EmulatorError]) -> None:
+        """Respond that all messages are durable. An error stands for a defect in the result of one."""
 
     @abstractmethod
     def refused(self, error: EmulatorError) -> None:
@@ -60,10 +60,7 @@ class PlainSends(ABC):
 
     def __call__(self, batch: Batch) -> list[StoredMessage]:
         """Do the work in the writer's transaction."""
-        intake, accepted = self.sender.intake, self.accepted
-        if len(accepted) == 1:
-            return [intake.append(accepted[0], batch)]
-        return intake.append_run(accepted, batch)
+        return self.sender.intake.append_run(self.accepted, batch)
 
     # Implements the writer's Waiter
 
@@ -74,13 +71,19 @@ class PlainSends(ABC):
     def set_result(self, stored: list[StoredMessage]) -> None:
         """Respond after the messages have become durable."""
         try:
-            self.kept(list(map(self.sender.sent_now, self.accepted, stored)))
+            self.kept(list(map(self._sent, self.accepted, stored)))
         except Exception as error:  # noqa: BLE001 - the writer has other waiters to notify
             self.refused(as_emulator_error(error))
 
     def set_exception(self, error: EmulatorError) -> None:
         """Respond after a failure."""
         self.refused(error)
+
+    def _sent(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult | EmulatorError:
+        try:
+            return self.sender.sent_now(accepted, stored)
+        except Exception as error:  # noqa: BLE001 - a defect spares the other sends of the run
+            return as_emulator_error(error)
 
 
 class Sender:
@@ -108,25 +111,13 @@ class Sender:
             stored = await self.kept_messages.keep(accepted, accepted.claim)
         return self.sent_now(accepted, stored)
 
-    def begin_plain(
-        self, sends: PlainSends, messages: Sequence[Message], *, drops_wait: bool = False
-    ) -> bool:
-        """Start sends on the fast path, if nothing but the writer has to be waited for.
+    def begin_plain(self, sends: PlainSends, accepted: Sequence[AcceptedMessage]) -> None:
+        """Start sends on the fast path, of messages from :meth:`Intake.accept_beside`.
 
-        Otherwise returns False, and does nothing, also for several messages that do not share their fate.
-        Raises the errors of :meth:`Intake.accept`. ``sends`` gets later errors.
+        Raises the errors of the writer at once. ``sends`` gets later errors.
         """
-        accepted: list[AcceptedMessage] | None
-        if len(messages) > 1:
-            accepted = self.intake.accept_run(messages, drops_wait=drops_wait)
-        else:
-            one = self.intake.accept_at_once(messages[0], drops_wait=drops_wait)
-            accepted = None if one is None or one.claim is not None else [one]
-        if accepted is None:
-            return False
         sends.sender, sends.accepted = self, accepted
         self._writer.put(sends, sends)
-        return True
 
     def sent_now(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult:
         """Count a message that has become durable, and return its result."""

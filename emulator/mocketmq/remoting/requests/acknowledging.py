@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -82,7 +82,7 @@ async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
     return _acknowledged(await call.broker.settler.acknowledge(call.header.consumer_group, [handle]))
 
 
-def begin_to_acknowledge(calls: Sequence[RemotingCall[AckMessageHeader]], reply: Reply) -> bool:
+def begin_to_acknowledge(calls: Iterable[RemotingCall[AckMessageHeader]], reply: Reply) -> bool:
     """Begin to ack a message, without waiting for the result."""
     (call,) = calls
     handle, _ = _handle(call)

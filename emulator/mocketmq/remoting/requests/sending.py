@@ -3,12 +3,13 @@
 The header determines whether a request is a batch, not the request code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from mocketmq.broker.inspection.pending import recall_handle_of
+from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.broker.sending.sender import PlainSends, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import (
@@ -61,34 +62,41 @@ class _FastSends(PlainSends):
         self._calls = calls
         self._reply = reply
 
-    def kept(self, sent: Sequence[SendResult]) -> None:
+    def kept(self, sent: Sequence[SendResult | EmulatorError]) -> None:
         self._reply(list(map(_response_to_one, self._calls, sent)))
 
     def refused(self, error: EmulatorError) -> None:
         self._reply([refusal(call, error) for call in self._calls])
 
 
-def _response_to_one(call: RemotingCall[SendMessageHeader], sent: SendResult) -> Response:
+def _response_to_one(call: RemotingCall[SendMessageHeader], sent: SendResult | EmulatorError) -> Response:
     """The response to a stored send. A defect spares the other sends of the run."""
+    if isinstance(sent, EmulatorError):
+        return refusal(call, sent)
     try:
         return response_to(call, [sent])
     except Exception as error:  # noqa: BLE001 - every error is returned to the client
         return refusal(call, as_emulator_error(error))
 
 
-def begin_to_send(calls: Sequence[RemotingCall[SendMessageHeader]], reply: Reply) -> bool:
+def begin_to_send(calls: Iterable[RemotingCall[SendMessageHeader]], reply: Reply) -> bool:
     """Begin to store plain messages, that is, no batch, half message, retry or timed message."""
-    messages: list[Message] = []
+    begun: list[RemotingCall[SendMessageHeader]] = []
+    accepted: list[AcceptedMessage] = []
     for call in calls:
         if call.header.batch:
             return False
         properties = decode_properties(call.header.properties)
         if _is_transactional(call, properties):
             return False
-        messages.append(message_of(call, call.command.body, properties, call.header.flag))
-    return calls[0].broker.sender.begin_plain(
-        _FastSends(calls, reply), messages, drops_wait=_drops_wait(calls[0])
-    )
+        message = message_of(call, call.command.body, properties, call.header.flag)
+        one = call.broker.sender.intake.accept_beside(message, accepted, drops_wait=_drops_wait(call))
+        if one is None:
+            return False
+        begun.append(call)
+        accepted.append(one)
+    begun[0].broker.sender.begin_plain(_FastSends(begun, reply), accepted)
+    return True
 
 
 async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:

@@ -44,19 +44,21 @@ class ConsumerGroupHeader(RequestHeader):
 
 _REMEMBERED: Final = 1_024
 """Number of texts whose numbers are remembered, because most fields repeat from request to request."""
+_LONGEST_REMEMBERED: Final = 20
+"""Maximum length of such a text: any number with its sign. Spaces may make a number as long as a header."""
 
 
 def _integer(bits: int) -> Callable[[str], int]:
     limit = 1 << bits - 1
 
-    @lru_cache(_REMEMBERED)
-    def read(text: str) -> int:
+    def parse(text: str) -> int:
         number = int(text)
         if not -limit <= number < limit:
             raise ValueError(text)
         return number
 
-    return read
+    remembered = lru_cache(_REMEMBERED)(parse)
+    return lambda text: remembered(text) if len(text) <= _LONGEST_REMEMBERED else parse(text)
 
 
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
