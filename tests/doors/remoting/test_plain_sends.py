@@ -54,6 +54,16 @@ class HeldWriter:
             self._put(work, waiter)
 
 
+async def held_sends(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch, count: int
+) -> tuple[HeldWriter, list[asyncio.Future[Command]]]:
+    """Send messages, and hold them up before the writer gets them."""
+    writer = HeldWriter(remoting, monkeypatch)
+    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(count)]
+    await until(lambda: writer.requests == count)
+    return writer, answers
+
+
 def generally_served(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Collect the codes of requests that get a task, in order of arrival."""
     dispatcher, served = remoting.server.dispatcher, list[int]()
@@ -246,9 +256,7 @@ async def test_sends_of_a_read_are_refused_together_when_their_topic_is_gone(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sent(remoting.client)
-    writer = HeldWriter(remoting, monkeypatch)
-    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
-    await until(lambda: writer.requests == 3)
+    writer, answers = await held_sends(remoting, monkeypatch, 3)
     monkeypatch.setattr(remoting.broker.registry.topics, "_closing", {TOPIC})
     writer.let_go()
     assert {answer.code for answer in await asyncio.gather(*answers)} == {17}
@@ -261,9 +269,7 @@ async def test_reading_pauses_while_many_sends_are_in_progress(
     await sent(remoting.client)
     await until(lambda: not remoting.server.held_bytes)
     remoting.server.hub.limits = ConnectionLimits(running=10)
-    writer = HeldWriter(remoting, monkeypatch)
-    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(10)]
-    await until(lambda: writer.requests == 10)
+    writer, answers = await held_sends(remoting, monkeypatch, 10)
     late = remoting.client.ask(105, ROUTE)
     async with remoting.another() as other:
         for _ in range(20):
@@ -298,9 +304,7 @@ async def test_a_send_is_stored_when_its_client_disconnects(
 async def test_a_stopping_server_answers_sends_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         await sent(remoting.client)
-        writer = HeldWriter(remoting, monkeypatch)
-        answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(5)]
-        await until(lambda: writer.requests == 5)
+        writer, answers = await held_sends(remoting, monkeypatch, 5)
         closing = asyncio.create_task(remoting.server.close())
         await until(lambda: all(one._is_stopping for one in remoting.server.hub.connections))
         assert not closing.done()
@@ -314,9 +318,7 @@ async def test_each_send_fails_with_its_transaction(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sent(remoting.client)
-    writer = HeldWriter(remoting, monkeypatch)
-    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
-    await until(lambda: writer.requests == 3)
+    writer, answers = await held_sends(remoting, monkeypatch, 3)
     for _work, waiter in writer.held:
         waiter.set_exception(StoreUnavailableError("the disk is full"))
     for answer in await asyncio.gather(*answers):
@@ -358,9 +360,7 @@ async def test_defect_in_one_answer_spares_the_others(
         return 1 / 0 if len(calls) == 2 else respond(*given)
 
     monkeypatch.setattr(sending, "response_to", defective)
-    writer = HeldWriter(remoting, monkeypatch)
-    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
-    await until(lambda: writer.requests == 3)
+    writer, answers = await held_sends(remoting, monkeypatch, 3)
     writer.let_go()
     assert [answer.code for answer in await asyncio.gather(*answers)] == [0, 1, 0]
     assert "a request failed because of a defect in mocketmq" in caplog.text
