@@ -7,6 +7,7 @@ import msgspec
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.fields import SETTING, allowed_by
+from mocketmq.suggestion import suggestion_for
 
 _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _NAMED: Final = re.compile(r"(unknown|required) field `(.*)`", re.DOTALL)
@@ -36,9 +37,10 @@ def invalid_argument(
         path = f"{path}.{named[2]}" if path else named[2]
         value = _entry(value, named[2])
         if named[1] == "unknown":
-            return InvalidArgumentError(
-                path, value, f"only {', '.join(schema.get('properties', {})) or 'nothing'}"
-            )
+            known = schema.get("properties", {})
+            meant = suggestion_for(named[2], known)
+            guess = f" (did you mean {meant}?)" if meant else ""
+            return InvalidArgumentError(path, value, f"only {', '.join(known) or 'nothing'}{guess}")
         schema = _step(definitions, schema, named[2])
     return InvalidArgumentError(path or "body", value, _rule(schema))
 

@@ -174,3 +174,8 @@ def test_waits_are_bounded_by_the_setting_in_value_default_and_schema() -> None:
 def test_the_body_limit_leaves_room_for_base64() -> None:
     for size in (1, 4 << 20, 16 << 20):
         assert max_body_bytes(Settings(max_message_bytes=size)) > (size + 2) // 3 * 4 + 2 * 32_767
+
+
+def test_a_mistyped_field_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(InvalidArgumentError, match=r" \(did you mean needed\?\)$"):
+        decode(b'{"neded":"a"}')
