@@ -11,7 +11,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.remoting.listening import connection
-from mocketmq.remoting.listening.connection import ConnectionLimits
+from mocketmq.remoting.listening.requests_in_progress import ConnectionLimits
 from mocketmq.remoting.requests import sending
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord

@@ -8,7 +8,7 @@ import pytest
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.message import Message
-from mocketmq.remoting.listening.connection import ConnectionLimits
+from mocketmq.remoting.listening.requests_in_progress import ConnectionLimits
 from mocketmq.remoting.wire.record import decode_records
 from tests.doors.remoting.consuming import RETRY, committed, join, pull, subscription
 from tests.doors.remoting.consuming import bodies as pulled

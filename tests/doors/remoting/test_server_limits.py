@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from mocketmq.remoting.listening import server
-from mocketmq.remoting.listening.connection import ConnectionLimits, RemotingConnection
+from mocketmq.remoting.listening.connection import RemotingConnection
+from mocketmq.remoting.listening.requests_in_progress import ConnectionLimits
 from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from mmap import ACCESS_COPY, mmap
 from typing import Final, NamedTuple, cast
@@ -18,6 +17,7 @@ from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
 from mocketmq.remoting.listening.message_memory import MessageLoad, MessageMemory
+from mocketmq.remoting.listening.requests_in_progress import ConnectionLimits, RequestsInProgress, memory_of
 from mocketmq.remoting.listening.wrong_port import ANSWER, WRONG_PORT, is_http
 from mocketmq.remoting.request import LongPoll, Response
 from mocketmq.remoting.request_attributes import request_line
@@ -36,26 +36,9 @@ UNREAD_BYTES: Final = 64 << 10
 """Number of bytes of unread responses at which reading the client's requests pauses."""
 MAX_UNREAD_BYTES: Final = 64 << 20
 """Limit on unread responses in total. Above it, clients with more than an equal share are disconnected."""
-_REQUEST_BYTES: Final = 1 << 10
-"""Approximate memory that a request needs besides its text and body, in bytes."""
-_FIELD_BYTES: Final = 160
-_USUAL_FIELDS: Final = 32
-"""Memory of an ext field besides its text, in bytes; number of fields that ``_REQUEST_BYTES`` covers."""
-
 _BUSY: Final = Response(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
 )
-
-
-class ConnectionLimits(NamedTuple):
-    """Limits on the requests of a connection, and on waiting long polls also for all connections."""
-
-    running: int = 1_024
-    running_bytes: int = 32 << 20
-    """Limits on requests in progress. At either limit, reading pauses until some of them are answered."""
-    waiting_bytes: int = 4 << 20
-    waiting_bytes_together: int = 64 << 20
-    """Limits on waiting long polls. Further ones are answered at once, so that heartbeats are still read."""
 
 
 class Reached(NamedTuple):
@@ -124,14 +107,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._tap = hub.tap
         self._tapped = 0
         self._reader = FrameReader()
-        self._running: dict[asyncio.Task[None], int] = {}
-        self._reading: set[asyncio.Task[None]] = set()  # running requests that are useless without the client
-        self._waiting: dict[asyncio.Task[None], int] = {}
-        self._waiting_bytes = 0
-        self._running_bytes = 0  # includes requests on the fast path
-        self._unbegun = 0  # tasks that no later request may overtake
-        self._on_fast_path: deque[int] = deque()  # sizes of requests running without a task
-        self._fast_path_idle = asyncio.Event()
+        self._requests = RequestsInProgress(hub, self._account)
         self._out: list[bytes] = []
         self._lost: list[Command] = []  # received while cut off; TCP brings them again afterwards
         self._lost_bytes = 0
@@ -233,7 +209,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self.frames += len(commands)
         if self._is_cut_off:
             self._lost += commands
-            self._lost_bytes += sum(map(_size_of, commands))
+            self._lost_bytes += sum(map(memory_of, commands))
         else:
             self._take(commands)
         self._account()
@@ -251,7 +227,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
     def _take(self, commands: Sequence[Command]) -> None:
         hub, now_us = self._hub, steady_us()
         # The requests of a turn of the loop share a transaction, unless a single client sends one at a time.
-        is_lone = hub.last_reader is self and len(commands) == 1 and not self._on_fast_path
+        is_lone = hub.last_reader is self and len(commands) == 1 and self._requests.is_fast_path_idle
         hub.last_reader = self
         hub.writer.hold()
         try:
@@ -272,35 +248,24 @@ class RemotingConnection(asyncio.BufferedProtocol):
             command.tap_number = self._tap.asked(self._tapped, command)
         if self._begin([command]):
             return
-        size = _size_of(command)
+        size = memory_of(command)
         long_poll = self._dispatcher.long_poll(command.code)
-        if long_poll and self._may_wait(size):
-            task = self._task(command, may_wait=True)
-            self._waiting[task] = size
-            self._waiting_bytes += size
-            self._hub.waiting_bytes += size
-            task.add_done_callback(self._has_waited)
+        if long_poll and self._requests.may_wait(size):
+            self._requests.wait(self._task(command, may_wait=True), size)
         elif long_poll is LongPoll.REFUSED:
             self._answer(command, self._dispatcher.counted(self._channel.share, command, _BUSY), _now_us())
             self._end_turn_soon()
         else:
-            task = self._task(command, may_wait=False)
-            self._running[task] = size
-            if self._dispatcher.is_reading(command.code):
-                self._reading.add(task)
-            self._running_bytes += size
-            task.add_done_callback(self._has_run)
+            is_reading = self._dispatcher.is_reading(command.code)
+            self._requests.run(self._task(command, may_wait=False), size, is_reading=is_reading)
 
     def _begin(self, run: Sequence[Command]) -> bool:
         """Begin plain requests. Returns False if earlier requests wait, or if requests are logged."""
-        if self._unbegun or _now_us() is not None:
+        if self._requests.unbegun or _now_us() is not None:
             return False
         if not self._dispatcher.begin_run(self._channel, run, self._reply):
             return False
-        for command in run:
-            size = _size_of(command)
-            self._on_fast_path.append(size)
-            self._running_bytes += size
+        self._requests.begin_fast(run)
         return True
 
     def _reply(self, run: Sequence[Command], responses: Sequence[Response]) -> None:
@@ -308,19 +273,18 @@ class RemotingConnection(asyncio.BufferedProtocol):
         answers = self._dispatcher.counted_run(self._channel.share, run, responses)
         for command, answer in zip(run, answers, strict=True):
             self._answer(command, answer, None)
-            self._running_bytes -= self._on_fast_path.popleft()
-        if not self._on_fast_path:
-            self._fast_path_idle.set()
+        self._requests.end_fast(len(run))
+        if self._requests.is_fast_path_idle:
             self._end_turn()  # no response is left to wait for
         else:
             self._end_turn_soon()
 
     def _task(self, command: Command, *, may_wait: bool) -> asyncio.Task[None]:
-        self._unbegun += 1
+        self._requests.unbegun += 1
         return self._loop.create_task(self._serve(command, may_wait=may_wait))
 
     async def _serve(self, command: Command, *, may_wait: bool) -> None:
-        self._unbegun -= 1
+        self._requests.unbegun -= 1
         began_us = _now_us()
         answer = await self._dispatcher.answer(self._channel, command, may_wait=may_wait)
         if answer is not None:
@@ -341,15 +305,6 @@ class RemotingConnection(asyncio.BufferedProtocol):
                 command.answer(ResponseCode.SYSTEM_ERROR, {}, b"", f"the response cannot be sent: {error}")
             )
 
-    def _has_run(self, task: asyncio.Task[None]) -> None:
-        self._running_bytes -= self._running.pop(task)
-        self._reading.discard(task)
-        self._account()
-
-    def _may_wait(self, size: int) -> bool:
-        own, together, limits = self._waiting_bytes + size, self._hub.waiting_bytes + size, self._hub.limits
-        return own <= limits.waiting_bytes and together <= limits.waiting_bytes_together
-
     def _load(self) -> MessageLoad:
         """Count the messages for the current request until the task has ended, after which they are sent."""
         load = MessageLoad(self._hub.messages, self)
@@ -357,11 +312,6 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if task is not None:
             task.add_done_callback(load.end)
         return load
-
-    def _has_waited(self, task: asyncio.Task[None]) -> None:
-        size = self._waiting.pop(task)
-        self._waiting_bytes -= size
-        self._hub.waiting_bytes -= size
 
     def write(self, command: Command) -> None:
         """Send a command with the others of this turn of the event loop. Does nothing if disconnected."""
@@ -409,8 +359,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def _account(self) -> None:
         """Update the held bytes. After a broken frame, close once all requests before it are answered."""
-        self._hub.budget.change(self, self._reader.buffered + self._running_bytes + self._lost_bytes)
-        if self._is_broken and not self._running and not self._on_fast_path:
+        self._hub.budget.change(self, self._reader.buffered + self._requests.running_bytes + self._lost_bytes)
+        if self._is_broken and self._requests.have_run:
             self._flush()
             self._transport.close()
         self.regulate()
@@ -419,15 +369,13 @@ class RemotingConnection(asyncio.BufferedProtocol):
         """Pause or resume reading as the limits require."""
         if self._transport.is_closing():
             return
-        limits = self._hub.limits
         is_paused = (
             not self._hub.budget.may_read(self)
             or self in self._hub.messages.unread
             or self._is_stopping
             or self._is_broken
             or bool(self._lost)
-            or len(self._running) + len(self._on_fast_path) >= limits.running
-            or self._running_bytes >= limits.running_bytes
+            or self._requests.is_at_limit
         )
         if is_paused is not self._is_paused:
             self._is_paused = is_paused
@@ -466,27 +414,20 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._ending = self._loop.create_task(self._end())
 
     async def _end(self) -> None:
-        for task in (*self._waiting, *self._reading):
-            task.cancel()
-        await self._finished()
+        self._requests.cancel_reads()
+        await self._requests.end()
         try:
             self._hub.gone(self._channel)
         finally:
             self._hub.leaving.discard(self)
             self._ended.set()
 
-    async def _finished(self) -> None:
-        await asyncio.gather(*self._running, *self._waiting, return_exceptions=True)
-        while self._on_fast_path:
-            self._fast_path_idle.clear()
-            await self._fast_path_idle.wait()
-
     async def close(self) -> None:
         """Stop reading, answer the requests in progress, and send the responses."""
         self._is_stopping = True
         self._channel.end()
         self.regulate()
-        await self._finished()
+        await self._requests.end()
         if self._out:
             self._flush()
         self._transport.close()
@@ -494,19 +435,10 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def let_go(self) -> None:
         """Cancel the requests in progress, and close at once."""
-        for task in (*self._running, *self._waiting):
-            task.cancel()
+        self._requests.cancel()
         self._transport.abort()
 
 
 def _now_us() -> int | None:
     """The start time of a request if requests are logged, otherwise None."""
     return steady_us() if log.isEnabledFor(logging.DEBUG) else None
-
-
-def _size_of(command: Command) -> int:
-    """Approximate memory of a running or waiting request, in bytes."""
-    ext = command.ext
-    text = len("".join(ext)) + len("".join(ext.values()))
-    more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)
-    return _REQUEST_BYTES + more + len(command.body) + text
