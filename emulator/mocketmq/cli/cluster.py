@@ -1,4 +1,4 @@
-"""``mocketmq brokers`` and ``mocketmq name-servers``: list a cluster's parts, and change their conditions."""
+"""``mocketmq brokers`` and ``mocketmq name-servers``, which list a cluster's parts and make them fail."""
 
 from typing import Any, Literal
 
@@ -64,7 +64,7 @@ def shutdown(broker: BlockingClient, output: Output, name: str) -> None:
 def promote(broker: BlockingClient, output: Output, name: str) -> None:
     """Make the slave of a broker its master. Messages that the slave does not have are lost.
 
-    A broker that runs becomes the slave; one that is down or cut off does when it starts.
+    The old master becomes the slave, at once if it runs, or when it starts again if it is down or cut off.
     """
     found = broker.promote_slave(name)
     _show_broker(output, found, _lost(found))
@@ -113,7 +113,7 @@ def reconnect(broker: BlockingClient, output: Output, name: str) -> None:
 @_NAME
 @with_broker
 def read_only(broker: BlockingClient, output: Output, name: str) -> None:
-    """Make a broker refuse sends. Routes say so at once."""
+    """Make a broker refuse sends. Its routes change at once."""
     _show_broker(output, broker.set_broker_read_only(name))
 
 
@@ -121,7 +121,7 @@ def read_only(broker: BlockingClient, output: Output, name: str) -> None:
 @_NAME
 @with_broker
 def writable(broker: BlockingClient, output: Output, name: str) -> None:
-    """Make a read-only broker take sends again."""
+    """Make a read-only broker accept sends again."""
     _show_broker(output, broker.set_broker_read_only(name, read_only=False))
 
 
@@ -207,7 +207,7 @@ def keep(broker: BlockingClient, output: Output, number: int, name: str) -> None
 @_NUMBER
 @with_broker
 def correct(broker: BlockingClient, output: Output, number: int) -> None:
-    """Make a name server tell the truth again about all brokers."""
+    """Make a name server list all brokers correctly again."""
     _show_name_server(output, broker.correct_name_server(number))
 
 

@@ -55,7 +55,7 @@ def access_of(
     *,
     checks_host: bool = False,
 ) -> ClusterAccess:
-    """Make the access from the options. Raises click.UsageError."""
+    """Make the ClusterAccess from the options. Raises click.UsageError."""
     if (access_key is None) is not (secret_key is None):
         raise click.UsageError("--access-key and --secret-key are needed together")
     credentials = Credentials(access_key, secret_key) if access_key and secret_key else None

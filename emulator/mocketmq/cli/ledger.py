@@ -1,4 +1,4 @@
-"""``mocketmq export`` and ``mocketmq sql``: write the ledger as Parquet, and answer questions about it."""
+"""``mocketmq export`` and ``mocketmq sql``, which write the ledger as Parquet and run SQL queries on it."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mocketmq_report.questions.sql import QueryAnswer
 
 _PACKAGES = {"adbc_driver_manager", "adbc_driver_sqlite", "duckdb", "numpy", "pyarrow"}
-"""Packages of extras, by the names of their modules."""
+"""Module names of packages in the extras."""
 _LONGEST = 1_000_000  # characters of a query
 _NUMBERS = (int, float, Decimal)
 

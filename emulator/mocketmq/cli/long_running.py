@@ -1,4 +1,4 @@
-"""Signals and log lines of commands that run until they are stopped; others do not import ``logging``."""
+"""Signals and log lines of long-running commands. Other commands do not import ``logging``."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from mocketmq.cli.text import harmless
 T = TypeVar("T")
 
 EXIT_CODES: Final[Mapping[int, int]] = {signal.SIGINT: Exit.INTERRUPTED.value, signal.SIGTERM: 143}
-"""Exit codes of commands that end early, but in order, by the signal."""
+"""Exit codes by signal of commands that a signal stopped cleanly."""
 
 
 def at_stop_signals(call: Callable[[int], object]) -> None:

@@ -107,7 +107,7 @@ def message(broker: BlockingClient, output: Output, message_id: str) -> None:
 
 
 def _state(history: JsonObject) -> str:
-    """The state, with the groups of dead letters or with what groups have done."""
+    """Return the state, with the groups that have a dead letter, or with what groups have consumed."""
     groups = sorted({event["group"] for event in history["life"] if event["kind"] == "dead"})
     state = str(history["state"])
     if state == "dead" and groups:
@@ -116,7 +116,7 @@ def _state(history: JsonObject) -> str:
 
 
 def _life(history: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """The instant of each event, the time since the first event, and the event's text."""
+    """Return each event's instant, the time since the first event, and the event's text."""
     for event in history["life"]:
         after = format_duration((event["at_ms"] - history["life"][0]["at_ms"]) * US_PER_MS)
         text = event["text"]

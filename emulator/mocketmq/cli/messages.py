@@ -272,7 +272,7 @@ def _standing_clock(broker: BlockingClient, topic: str, group: str) -> list[str]
 
 
 def _pending(broker: BlockingClient, topic: str) -> list[JsonObject]:
-    """Up to 1,000 pending messages of the topic; large bodies take several pages."""
+    """Return up to 1,000 pending messages of the topic; large bodies take several pages."""
     found: list[JsonObject] = []
     after: int | None = None
     while True:

@@ -30,10 +30,10 @@ _STORY = "/#/story"
 @click.option("--browser", is_flag=True, help="Open the console in a browser.")
 @click.option("--until-eof", is_flag=True, help="Also stop at the end of standard input.")
 def open(file: Path, http_port: int, browser: bool, until_eof: bool) -> None:  # noqa: A001 - the command
-    """Start a broker with the state in the pack FILE, its clock standing at that moment.
+    """Start a broker with the state in the pack FILE, and its clock stopped at that moment.
 
-    The console tells the story of the failed test, and moves the clock on step by step. Everything is kept in
-    memory, so FILE stays as it is. Ports are free ones; clients may connect to them.
+    The console shows the events of the failed test, and can move the clock step by step. The broker keeps
+    everything in memory, so FILE does not change. It listens on free ports, to which clients may connect.
     """
     try:
         pack = read_pack(file)
@@ -50,7 +50,7 @@ def open(file: Path, http_port: int, browser: bool, until_eof: bool) -> None:  #
 
 
 def _tell(pack: Pack, emulator: Emulator, browser: bool) -> None:
-    """Say what failed, and where the console is."""
+    """Print what failed, and the console's address."""
     console = f"{emulator.url}{_STORY}"
     found = [f"{pack.manifest.test} failed"] if pack.manifest.test else []
     clock = f"the clock stands at {format_instant(pack.manifest.now_us)}"

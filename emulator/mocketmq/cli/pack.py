@@ -26,10 +26,10 @@ from mocketmq.client.blocking import BlockingClient
 def pack(
     broker: BlockingClient, output: Output, file: Path, test: str, failure_file: str | None, replace: bool
 ) -> None:
-    """Pack the broker's state and what led to it into FILE, which `mocketmq open` shows on any machine.
+    """Pack the broker's state and recent events into FILE, which `mocketmq open` shows on any machine.
 
-    It has a snapshot with all messages, the newest events and deliveries, and the settings. Access keys,
-    tokens and passwords are not in it; message bodies are.
+    FILE has a snapshot with all messages, the newest events and deliveries, and the settings. It contains
+    message bodies, but no access keys, tokens or passwords.
     """
     if file.exists() and not replace:
         raise click.UsageError(f"FILE is {str(file)!r}, which exists; allowed: a new file, or --replace")

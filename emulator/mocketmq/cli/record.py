@@ -65,7 +65,7 @@ def moment_ms(text: str, allowed: str) -> int:
 
 
 def _last_time_ms(time: Sequence[int], now_us: int) -> int:
-    """The last time that clocks here showed this hour, minute and second. Raises ValueError.
+    """Return the last instant at which local clocks showed this time of day. Raises ValueError.
 
     Some days have 23 or 25 hours, so the time of day is found in local time, and converted last.
     """
@@ -223,7 +223,7 @@ def record(
 
 
 def _warn(masks: Masks, file: Path) -> None:
-    """Name masks that found nothing, because what they should hide may be in the recording."""
+    """Warn of masks that matched nothing, because the data that they should hide may be in the recording."""
     for text, count in masks.matches.items():
         if not count:
             sentence = f"warning: --mask {text} matched nothing, so what it was to hide may be in {file}"

@@ -94,11 +94,11 @@ def replay(
 ) -> None:
     """Send the messages of a recording again, with their spacing on the broker's clock.
 
-    With a recording of requests (`mocketmq serve --record-requests`), ask them again and show which answers
-    differ from the recorded ones; the exit code is then 1.
+    With a recording of requests (`mocketmq serve --record-requests`), send the requests again and show which
+    answers differ from the recorded ones; the exit code is 1 if any do.
 
     The replay moves the clock, or waits for it; on a manual clock the spacing is exact. Queues, order, keys
-    and delays are kept. At the end, a clock that the replay moves is moved until all messages are delivered.
+    and delays are kept. If the replay moves the clock, it finally moves it until all messages are delivered.
     """
     if speed is not None and as_fast_as_possible:
         raise click.UsageError("--speed and --as-fast-as-possible exclude each other")

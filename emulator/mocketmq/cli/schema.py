@@ -10,7 +10,7 @@ from mocketmq.cli.options import examples
 
 @click.command(epilog=examples("schema"))
 def schema() -> None:
-    """Print the JSON schema of the settings file, by which editors complete and check it.
+    """Print the JSON schema of the settings file, with which editors complete and check it.
 
     docs/settings.md says how to use it in an editor.
     """

@@ -180,7 +180,7 @@ async def _until_stopped_or_broken(stop: asyncio.Event, emulator: Emulator) -> N
             task.get_name(),
             exc_info=task.exception(),
         )
-        # Do not stop in order, because that could wait for the dead task for ever.
+        # Skip the clean shutdown, because it could wait forever for the dead task.
         logging.shutdown()
         os._exit(Exit.DEFECT)
 

@@ -15,7 +15,7 @@ from mocketmq.instant import format_instant
 
 @click.group(epilog=examples("snapshot save orders-waiting", "snapshot restore orders-waiting"))
 def snapshot() -> None:
-    """Save the broker's whole state under a name, go back to it, and say what happened between two."""
+    """Save the broker's whole state under a name, restore it, and show the changes between two snapshots."""
 
 
 @snapshot.command(epilog=examples("snapshot save orders-waiting", "snapshot save orders-waiting --replace"))
@@ -31,7 +31,7 @@ def save(broker: BlockingClient, output: Output, name: str, replace: bool) -> No
 @click.argument("name", shell_complete=complete_snapshots)
 @with_broker
 def restore(broker: BlockingClient, output: Output, name: str) -> None:
-    """Go back to the snapshot NAME. Clients stay connected, and continue with what it has."""
+    """Restore the snapshot NAME. Clients stay connected, and continue with its state."""
     restored = broker.restore_snapshot(name)
     output.show(restored, f"restored {_summary(restored['snapshot'])}")
 
@@ -53,7 +53,7 @@ def list_(broker: BlockingClient, output: Output) -> None:
 @click.argument("other", required=False, shell_complete=complete_snapshots)
 @with_broker
 def diff(broker: BlockingClient, output: Output, name: str, other: str | None) -> None:
-    """Say what happened after the snapshot NAME, up to the snapshot OTHER or now."""
+    """Show the changes since the snapshot NAME, up to the snapshot OTHER or now."""
     found = broker.snapshot_differences(name, other)
     output.show({"differences": found}, *([each["text"] for each in found] or ["nothing happened"]))
 

@@ -103,7 +103,7 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
 
 
 def _brokers_of(topics: Sequence[JsonObject]) -> dict[str, str]:
-    """The brokers of each topic with their numbers of queues; empty if all brokers have the same."""
+    """Return each topic's brokers with their numbers of queues; empty if all brokers have the same number."""
     known = {each["name"] for topic in topics for each in topic["brokers"]}
     found = {}
     for topic in topics:
