@@ -1,4 +1,4 @@
-"""The time limit of a request, credentials, errors and TLS, for clusters of all protocols."""
+"""Time limits of requests, credentials, errors and TLS, for clusters of any protocol."""
 
 import ssl
 from pathlib import Path
@@ -27,7 +27,7 @@ class Credentials(NamedTuple):
 
 
 class ClusterAccess(NamedTuple):
-    """How a client reaches a cluster: its account, TLS, and its patience."""
+    """How a client reaches a cluster: credentials, TLS settings and the time limit of a request."""
 
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None  # with the trusted certificates; None without TLS
@@ -35,11 +35,11 @@ class ClusterAccess(NamedTuple):
 
 
 OPEN_ACCESS: Final = ClusterAccess()
-"""To a cluster without accounts and TLS."""
+"""Access to a cluster without credentials and TLS."""
 
 
 def tls_context(ca: Path | None, *, trusts_anybody: bool, checks_host: bool) -> ssl.SSLContext:
-    """Make a context that trusts the authorities in the file ``ca``, by default those of the system.
+    """Make a context that trusts the certificate authorities in the file ``ca``, by default the system's.
 
     Raises ClusterError if the file cannot be used.
     """

@@ -154,7 +154,7 @@ async def open_group(
 ) -> None:
     """Create the group on a broker that does not know it, and make sure that it may read the topic.
 
-    ``offset`` is the end of the topic's first queue, or behind it. Raises ClusterError, which ends with
+    ``offset`` is at or beyond the end of the topic's first queue. Raises ClusterError, whose text ends with
     ``advice`` if the broker does not create the group.
     """
     pulled = await connection.call(RequestCode.PULL_MESSAGE, pull_ext(topic, group, 0, offset))

@@ -12,7 +12,7 @@ from mocketmq.message.properties import encode_properties
 READ, WRITE = 4, 2
 """Bits of a topic's permission."""
 STORED: Final = (0, 10, 11, 12)
-"""Response codes of a stored message, which are success and the codes for a late flush or replication."""
+"""Response codes for a stored message: success, and the codes for a late flush or replication."""
 _DEFAULT_TOPIC: Final = "TBW102"
 
 

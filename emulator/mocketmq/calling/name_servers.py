@@ -28,11 +28,11 @@ class BrokerQueues(NamedTuple):
 
 
 class NameServers:
-    """Name servers, listed with commas or semicolons. The first name server that answers is used.
+    """Name servers, separated by commas or semicolons. Each request uses the first one that answers.
 
     The next request begins with the name server used last. ``note`` is called with a sentence for each name
-    server that does not answer. ``without_master`` has, by topic and broker, the numbers of readable queues
-    that the last route left out because the broker has no master.
+    server that does not answer. ``without_master`` maps each topic, and each broker that the topic's last
+    route left out because the broker has no master, to the number of readable queues there.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class NameServers:
         self.without_master: dict[str, dict[str, int]] = {}
 
     async def route(self, topic: str) -> list[BrokerQueues] | None:
-        """The brokers of the topic; None if it does not exist. Raises ClusterError."""
+        """Return the brokers of the topic, or None if the topic does not exist. Raises ClusterError."""
         answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
@@ -66,7 +66,7 @@ class NameServers:
         ]
 
     async def new_route(self, topic: str) -> list[BrokerQueues]:
-        """The brokers of a topic that was just created, once they are known. Raises ClusterError."""
+        """Wait for the route of a newly created topic, and return its brokers. Raises ClusterError."""
         until_us = steady_us() + _KNOWN_US
         while (route := await self.route(topic)) is None:
             if steady_us() > until_us:
@@ -75,7 +75,7 @@ class NameServers:
         return route
 
     async def masters(self) -> dict[str, str]:
-        """The address of each broker's master, by the broker's name. Raises ClusterError."""
+        """Return the address of each broker's master, by the broker's name. Raises ClusterError."""
         answer = await self._ask(RequestCode.GET_BROKER_CLUSTER_INFO)
         table = object_in(answer, "the name server lists no brokers")["brokerAddrTable"]
         masters = _masters(table.values())

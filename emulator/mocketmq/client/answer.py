@@ -1,4 +1,4 @@
-"""Reads responses of the JSON API, and raises refusals as errors."""
+"""Reads responses of the JSON API, and raises an error if the broker refused the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of the JSON API, of which operations are made, and the durations and instants that they take."""
+"""Calls of the JSON API, on which the operations are built, and the durations and instants in them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
 
 Duration = Union[str, timedelta]
-"""Such as ``200ms``, ``1.5s``, ``1h30m`` or ``timedelta(minutes=30)``."""
+"""A duration, such as ``200ms``, ``1.5s``, ``1h30m`` or ``timedelta(minutes=30)``."""
 Instant = Union[str, int, datetime]
-"""ISO 8601 with Z or an offset, epoch milliseconds, or a datetime with a time zone."""
+"""An instant: ISO 8601 with Z or an offset, epoch milliseconds, or a datetime with a time zone."""
 
 
 class ApiCalls(ABC):
@@ -32,12 +32,12 @@ class ApiCalls(ABC):
 
 
 def api_path(*segments: str) -> str:
-    """A path of the API."""
+    """Join the segments of an API path, quoting each."""
     return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
 
 
 def entries_of(answer: JsonObject, name: str) -> list[JsonObject]:
-    """The list of objects in an answer."""
+    """Return the list with this name in an answer."""
     found: list[JsonObject] = answer[name]
     return found
 

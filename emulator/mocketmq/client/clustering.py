@@ -22,11 +22,11 @@ class Clustering(ApiCalls):
         return entries_of(await self._get(api_path("brokers")), "brokers")
 
     async def crash_broker(self, name: str, *, loses: Duration | None = None) -> JsonObject:
-        """Crash a broker. Routes name it for another 120 s by the broker's clock.
+        """Crash a broker. Routes list it for another 120 s of the broker's clock.
 
-        It loses what it stored in the last ``loses`` of the broker's clock, ``"nothing"``, or what is
-        ``"unreplicated"``; by default what the setting ``crash_loses`` says. The result counts the ``lost``
-        messages.
+        ``loses`` selects the messages that the broker loses: a duration for the messages stored within that
+        time before the crash, by the broker's clock; ``"nothing"``; or ``"unreplicated"``. The default is the
+        setting ``crash_loses``. The result has the number of ``lost`` messages.
         """
         body: JsonObject = {}
         if loses is not None:
@@ -40,13 +40,13 @@ class Clustering(ApiCalls):
     async def promote_slave(self, name: str) -> JsonObject:
         """Make the slave of a broker its master, at the slave's address.
 
-        A broker that runs becomes the slave; one that is down does when it starts. The result counts the
-        ``lost`` messages, which the slave did not have.
+        The old master becomes the slave, at once if it runs, otherwise when it starts. The result has the
+        number of ``lost`` messages, which the slave did not have.
         """
         return await self._call("POST", api_path("brokers", name, "promote"))
 
     async def start_broker(self, name: str) -> JsonObject:
-        """Start a broker again, which delivers what became due while it was down."""
+        """Start a broker again. It then delivers the messages that became due while it was down."""
         return await self._call("POST", api_path("brokers", name, "start"))
 
     async def wipe_broker(self, name: str) -> JsonObject:
@@ -54,7 +54,7 @@ class Clustering(ApiCalls):
         return await self._call("POST", api_path("brokers", name, "wipe"))
 
     async def cut_off_broker(self, name: str, side: Literal["clients", "name-servers"]) -> JsonObject:
-        """Cut a broker off from its clients, who get no answer, or from the name servers."""
+        """Cut a broker off from its clients, which then get no answers, or from the name servers."""
         return await self._call("POST", api_path("brokers", name, f"cut-off-from-{side}"))
 
     async def reconnect_broker(self, name: str) -> JsonObject:
@@ -62,7 +62,7 @@ class Clustering(ApiCalls):
         return await self._call("POST", api_path("brokers", name, "reconnect"))
 
     async def set_broker_read_only(self, name: str, *, read_only: bool = True) -> JsonObject:
-        """Make a broker read-only, or writable again. Routes say so at once."""
+        """Make a broker read-only, or writable again. Its routes change at once."""
         return await self._call("POST", api_path("brokers", name, "read-only" if read_only else "writable"))
 
     # Name servers of the cluster
@@ -72,7 +72,7 @@ class Clustering(ApiCalls):
         return entries_of(await self._get(api_path("name-servers")), "name_servers")
 
     async def stop_name_server(self, number: int) -> JsonObject:
-        """Stop the name server with this number, from 1 on."""
+        """Stop the name server with this number, counted from 1."""
         return await self._change_name_server(number, "stop")
 
     async def start_name_server(self, number: int) -> JsonObject:
@@ -92,7 +92,7 @@ class Clustering(ApiCalls):
         return await self._change_name_server(number, "keep", broker)
 
     async def correct_name_server(self, number: int) -> JsonObject:
-        """Make a name server tell the truth again about all brokers."""
+        """Make a name server list all brokers correctly again."""
         return await self._change_name_server(number, "correct")
 
     async def _change_name_server(self, number: int, *action: str) -> JsonObject:

@@ -38,11 +38,11 @@ class Like(TypedDict, total=False):
 
 
 class LikeInTime(Like, total=False):
-    """Criteria for messages, and the clock moves while waiting for them.
+    """Criteria for messages, and how far the clock may move during the wait for them.
 
-    With ``advance``, such as ``"1d"``, the wait moves the clock, by this much at most: to each instant that
-    the messages wait for, such as their due times and retries. While consumers have messages, or could take
-    them, the clock moves after a ``pause`` of real time without any change, ``"1s"`` by default.
+    With ``advance``, such as ``"1d"``, the wait moves the clock by at most this much, to each instant for
+    which the messages wait, such as a due time or a retry. While consumers hold messages or could receive
+    them, the clock moves only after a ``pause`` of real time without any change, ``"1s"`` by default.
     """
 
     advance: Duration
@@ -98,7 +98,7 @@ class Expecting(ApiCalls):
     async def assert_sent(
         self, topic: str, count: int | None = None, *, wait: Duration = "5s", **like: Unpack[Like]
     ) -> list[JsonObject]:
-        """Assert that exactly ``count`` such messages, or at least one, are sent in time; return them.
+        """Assert that ``count`` such messages, by default at least one, are sent in time; return them.
 
         A ``count`` of 0 is checked at once, without waiting.
         """

@@ -31,7 +31,7 @@ class _OptionalBrokerPorts(TypedDict, total=False):
 
 
 class BrokerDoors(_OptionalBrokerPorts):
-    """The open ports of a broker of a cluster, and of its ``slave``. Clients are given ``advertised``."""
+    """The open ports of a broker of a cluster, and of its ``slave``. Routes list ``advertised``."""
 
     broker: OpenPort
 
@@ -44,9 +44,9 @@ class _SeveralBrokers(TypedDict, total=False):
 class OpenPorts(_OptionalPorts, _SeveralBrokers):
     """The open ports: JSON API, Aliyun's extra port, name server, broker, its VIP channel, and gRPC.
 
-    With several brokers or slaves, ``broker`` and ``vip`` are of the first broker, and ``brokers`` has the
-    ports of each.
-    With several name servers, ``namesrv`` is the first one, and ``name_servers`` has all of them.
+    With several brokers or slaves, ``broker`` and ``vip`` belong to the first broker, and ``brokers`` has the
+    ports of every broker. With several name servers, ``namesrv`` is the first one, and ``name_servers`` lists
+    all of them.
     """
 
     http: OpenPort

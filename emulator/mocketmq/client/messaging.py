@@ -48,7 +48,7 @@ class Messaging(ApiCalls):
     async def send_batch(
         self, topic: str, messages: Sequence[JsonObject], *, advance: Duration | None = None
     ) -> list[JsonObject]:
-        """Send up to 1,000 messages made by :func:`outgoing`, all or none, after a move of the clock."""
+        """Move the clock by ``advance``, then send up to 1,000 messages of :func:`outgoing`, all or none."""
         body: JsonObject = {"messages": messages}
         if advance is not None:
             body["advance"] = duration_text(advance, "advance")
@@ -56,7 +56,7 @@ class Messaging(ApiCalls):
         return entries_of(answer, "sent")
 
     async def seed(self, source: SeedSource) -> JsonObject:
-        """Store messages with a past, all or none: the path of a TOML, JSON lines or CSV file, or messages.
+        """Store messages with a past, all or none, from a TOML, JSON lines or CSV file, or from a list.
 
         docs/seeds.md describes their fields. Returns their ``message_ids``, in order.
         """
@@ -81,8 +81,8 @@ class Messaging(ApiCalls):
     ) -> list[JsonObject]:
         """Receive messages, waiting up to ``wait`` for the first; return an empty list if none came.
 
-        The group's other consumers do not get the messages for ``invisible``. ``tags`` is a filter such as
-        ``A || B``; ``sql`` is an SQL92 filter instead, such as ``price > 10``.
+        The messages are invisible to the group's other consumers for the duration ``invisible``. ``tags`` is
+        a filter such as ``A || B``; ``sql`` is an SQL92 filter instead, such as ``price > 10``.
         """
         answer = await self._call(
             "POST",

@@ -32,11 +32,11 @@ _ONE = "one of the two"
 _ZIP = b"PK"
 _MAX_TEST = 1_000
 _MAX_FAILURE = 200_000
-"""Largest numbers of characters that a pack takes. The end of a longer failure says most."""
+"""Maximum numbers of characters in a pack. A longer failure keeps its end, which tells the most."""
 
 
 def write_whole_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file that is there as a whole or not at all, also after a kill. Raises OSError."""
+    """Write or replace a file atomically, so that even a kill leaves no partial file. Raises OSError."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -131,8 +131,9 @@ class Operations(Messaging, Expecting, Registering, Clustering):
     ) -> JsonObject:
         """Delete all messages, or those of one topic. Topics and groups stay.
 
-        So does the clock, unless ``clock`` restarts it at an instant, or with ``start`` at its first start.
-        ``forget`` deletes topics and groups, except those that are declared or consumed by connected clients.
+        The clock also stays, unless ``clock`` restarts it: at an instant, or with ``start`` at the time of
+        its first start. ``forget`` deletes topics and groups, except those that are declared or consumed by
+        connected clients.
         """
         begin = clock if clock in (None, "start") else instant_ms(clock, "clock")
         given = {"topic": topic, "clock": begin, "forget": forget or None}
@@ -142,7 +143,7 @@ class Operations(Messaging, Expecting, Registering, Clustering):
     # Snapshots
 
     async def save_snapshot(self, name: str, *, replace: bool = False) -> JsonObject:
-        """Save the broker's whole state under a name, to which ``restore_snapshot`` goes back.
+        """Save the broker's whole state under a name, for ``restore_snapshot``.
 
         Raises BrokerError with status 409 if the name is taken, unless ``replace`` is set.
         """
@@ -157,20 +158,20 @@ class Operations(Messaging, Expecting, Registering, Clustering):
         return entries_of(await self._get(api_path("snapshots")), "snapshots")
 
     async def damaged_snapshots(self) -> list[JsonObject]:
-        """Return the snapshots' files that cannot be read, each with its ``name`` and the ``reason``."""
+        """Return the snapshot files that cannot be read, each with its ``name`` and the ``reason``."""
         return entries_of(await self._get(api_path("snapshots")), "damaged")
 
     async def delete_snapshot(self, name: str) -> JsonObject:
-        """Delete a snapshot, and return what it was."""
+        """Delete a snapshot, and return its description."""
         return await self._call("DELETE", api_path("snapshots", name))
 
     async def snapshot_differences(self, name: str, to: str | None = None) -> list[JsonObject]:
-        """Return what happened after a snapshot, up to another one or now; ``text`` says each in words."""
+        """Return the changes since a snapshot, up to another one or now; ``text`` describes each in words."""
         given = {} if to is None else {"to": to}
         return entries_of(await self._get(api_path("snapshots", name, "differences"), given), "differences")
 
     async def pack(self, file: str | PathLike[str], *, test: str = "", failure: str = "") -> JsonObject:
-        """Write the broker's state and what led to it into a file, which ``mocketmq open`` shows.
+        """Write the broker's state and recent events into a file, which ``mocketmq open`` shows.
 
         ``test`` and ``failure`` say what failed. An existing file is replaced. Returns the ``file`` and its
         ``bytes``. Raises OSError if the file cannot be written.
@@ -214,7 +215,7 @@ class Operations(Messaging, Expecting, Registering, Clustering):
 
 
 def _printable(text: str) -> str:
-    """The text without surrogates, which stand for bytes that are not UTF-8."""
+    """Replace surrogates, which represent bytes that are not UTF-8."""
     return text.encode(errors="replace").decode()
 
 

@@ -40,7 +40,7 @@ class Registering(ApiCalls):
         ``priority``, ``lite``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages
         first. A lite topic of a ``lite`` topic is deleted ``lite_expiration`` minutes after its last message.
         ``brokers`` names the brokers of a cluster that have the topic, or maps them to their numbers of
-        queues. Without it, a topic stays at its brokers, and a new topic is at all.
+        queues. Without it, an existing topic stays on its brokers, and a new topic is created on all brokers.
         """
         wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
         placed = None if brokers is None else _placed(brokers)
@@ -90,7 +90,7 @@ class Registering(ApiCalls):
     ) -> JsonObject:
         """Create the consumer group, or change it. With ``fifo``, its gRPC clients consume in order.
 
-        ``priority_factor`` is how many of a hundred receives from a topic of type ``priority`` get the
+        ``priority_factor`` is the percentage of receives from a topic of type ``priority`` that get the
         highest priority first. The group consumes the lite topics of the topic ``lite_parent``.
         """
         wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
@@ -117,7 +117,8 @@ class Registering(ApiCalls):
     ) -> JsonObject:
         """Reset the consumer group's offsets to the topic's start, or to another position.
 
-        ``instant_ms`` means the first message stored then or later; ``offset`` needs a ``queue_id``.
+        ``instant_ms`` selects the first message stored at or after that instant; ``offset`` needs a
+        ``queue_id``.
         """
         where = {"queue_id": queue_id, "to": to, "instant_ms": instant_ms, "offset": offset}
         given = {name: value for name, value in where.items() if value is not None}
@@ -144,12 +145,12 @@ class Registering(ApiCalls):
         )
 
     async def reconnect(self, client_id: str) -> JsonObject:
-        """Tell a gRPC client to connect anew; return on how many ``connections`` it was told."""
+        """Tell a gRPC client to reconnect; ``connections`` in the result counts the connections told so."""
         return await self._call("POST", api_path("clients", client_id, "reconnect"))
 
 
 def _placed(brokers: Collection[str] | Mapping[str, int]) -> list[JsonObject]:
-    """Brokers that have a topic, as the API takes them."""
+    """Return the brokers of a topic in the form that the API expects."""
     if not isinstance(brokers, Mapping):
         return [{"name": name} for name in brokers]
     return [{"name": name, "read_queues": count, "write_queues": count} for name, count in brokers.items()]

@@ -1,4 +1,4 @@
-"""Files of seeds, as the clients send them to the broker, which reads them."""
+"""Seed files, which the clients send to the broker as text, and which the broker parses."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SeedSource = Union[str, "os.PathLike[str]", Iterable[JsonObject]]
 """The path of a file, or messages with the fields of the API's SeedMessage."""
 
 FORMATS: Final = {"toml": (".toml",), "jsonl": (".jsonl", ".ndjson"), "csv": (".csv",)}
-"""Formats of files, with the endings of their names."""
+"""The extensions of file names for each format."""
 
 
 class SeedUpload(NamedTuple):
-    """The text of a file of seeds."""
+    """The text of a seed file, with its format and its name for errors."""
 
     text: str
     format: str

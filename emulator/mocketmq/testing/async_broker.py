@@ -44,7 +44,7 @@ class AsyncBroker(Operations):
 
     @property
     def name_server(self) -> str:
-        """``host:port`` of the name server; of several, with semicolons between."""
+        """``host:port`` of the name server; several are separated by semicolons."""
         return self._broker.name_server
 
     @property

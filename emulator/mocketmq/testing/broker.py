@@ -39,7 +39,7 @@ class Broker(BlockingClient):
 
     @property
     def name_server(self) -> str:
-        """``host:port`` of the name server, for RocketMQ's clients; of several, with semicolons between."""
+        """``host:port`` of the name server, for RocketMQ's clients; several are separated by semicolons."""
         first = self._address("namesrv")
         host = first.rpartition(":")[0]
         others = [f"{host}:{door['port']}" for door in self.doors.get("name_servers", [])[1:]]
@@ -72,8 +72,8 @@ class Broker(BlockingClient):
     ) -> None:
         """Reset the broker for a test, or restore a snapshot; create its topics, and store its seeds.
 
-        This removes messages, faults and clock moves of earlier tests, and with ``forget`` or a snapshot
-        their topics and groups.
+        This removes messages, faults and clock moves of earlier tests. With ``forget`` or a snapshot it also
+        removes their topics and groups.
         """
         if snapshot:
             self.restore_snapshot(snapshot)

@@ -1,4 +1,4 @@
-"""A failed test: the reason why the broker fails it, the broker's events for its report, and its pack."""
+"""Fails a test for leaks, and adds the broker's events and a pack of its state to a failed test."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mocketmq.testing.broker import Broker
 
 _LAST_EVENTS: Final = 40
 _STORY_S: Final = 30.0
-"""Real seconds for a broker that may be slow, or hang."""
+"""Time limit in real seconds, because the broker may be slow or hang."""
 _COMMIT: Final = "6s"
 """Real time to wait for running consumers: clients commit their offsets every five seconds."""
 _LONGEST_NAME: Final = 80
 _PACK_S: Final = 60.0
-"""Real seconds for a broker that may be slow, or hang."""
+"""Time limit in real seconds, because the broker may be slow or hang."""
 
 
 def reason_to_fail(broker: Broker, *, is_strict: bool) -> str:
-    """The reason why the test fails; empty if it passes."""
+    """Return the reason why the test fails; empty if it passes."""
     if broker.process and broker.has_died:
         return f"{broker.process.death} in this test; its last lines:\n{broker.process.last_lines}"
     if not is_strict or not (found := broker.leaks(wait=_COMMIT)):
@@ -66,6 +66,6 @@ def pack_failure(broker: Broker, folder: Path, test: str, failure: str) -> str:
 
 
 def _file_name(test: str) -> str:
-    """A name that no other test has, by the end of the test's id."""
+    """Make a file name from the end of the test's id, and a digest that makes the name unique."""
     shown = re.sub(r"[^A-Za-z0-9._-]+", "-", test.rpartition("::")[2])[:_LONGEST_NAME].strip("-.")
     return f"{shown}-{hashlib.sha256(test.encode()).hexdigest()[:8]}.mocketmq"

@@ -1,4 +1,4 @@
-"""Finds the broker's program for tests; if asked, installs it once into an environment of its own."""
+"""Finds the broker's program for tests, or on request installs it once into a separate environment."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _HELP: Final = (
 )
 _PORTS: Final = ("http", "namesrv", "broker", "grpc")
 _PYTHONS: Final = ("python3", "python", *(f"python3.{minor}" for minor in range(14, 10, -1)))
-"""Where a Python of at least 3.11 may be, which the broker needs and the tests do not."""
+"""Places to look for Python 3.11 or later, which the broker needs and the tests do not."""
 
 
 def find_program(install: Sequence[str], image: str) -> list[str]:
     """Return the command line of ``mocketmq`` without a subcommand. Raises StartError.
 
-    ``install`` are arguments of ``pip install`` for an environment of its own, ``image`` is a container's.
-    Without either: the bundle that MOCKETMQ_BUNDLE names, this environment, the PATH. Nothing is downloaded
-    unless asked for: a test run should not execute whatever an index has under a name.
+    ``install`` has arguments of ``pip install`` for a separate environment; ``image`` is a container image.
+    Without either, the search covers the bundle that MOCKETMQ_BUNDLE names, this environment and the PATH.
+    Nothing is downloaded without a request, because a test run should not execute whatever a package index
+    has under a name.
     """
     if image:
         return _container(image)
@@ -133,7 +134,7 @@ def _unpacked(archive: Path) -> Path:
 
 
 def _digest(arguments: Sequence[str]) -> str:
-    """Identify what is installed; a local file that was built again is another one."""
+    """Return a digest of what is installed, which changes when a local file is rebuilt."""
     found = hashlib.sha256()
     for argument in arguments:
         path = Path(argument)
@@ -157,7 +158,7 @@ def _cache() -> Path:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Let one process at a time make something, as pytest-xdist's workers begin together."""
+    """Let only one process at a time enter, because pytest-xdist's workers start together."""
     with path.open("w") as file:
         try:
             import fcntl  # noqa: PLC0415 - absent on Windows

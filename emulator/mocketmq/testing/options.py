@@ -14,7 +14,7 @@ from mocketmq.testing.finding import find_program
 _START = ("clock", "profile", "levels", "brokers")
 _MARKER = (*_START, "topics", "seed", "snapshot", "strict", "forget")
 _LONG_POLLS = ("--max-long-poll", "1s")
-"""Short, as push consumers of RocketMQ 5 wait for their long polls when they close, and tests for them."""
+"""Short, because a closing push consumer of RocketMQ 5, and so its test, waits for its long polls."""
 
 
 class StartOptions(NamedTuple):
@@ -61,16 +61,16 @@ def command(config: pytest.Config) -> list[str]:
 
 
 def of_settings(config: pytest.Config) -> StartOptions:
-    """The start options of a test without a marker."""
+    """Return the start options of a test without a marker."""
     texts = {name: config.getini(f"mocketmq_{name}") for name in _START}
     return StartOptions(**{**texts, "clock": texts["clock"] or "manual"})
 
 
 def wanted(node: pytest.Item) -> WantedBroker:
-    """Pytest's settings, overridden by the markers of the module, the class and the test, in this order.
+    """Return pytest's settings, overridden by the markers of module, class and test, in this order.
 
-    Topics and seeds are added instead. A marker's seeds are relative to the test's file, and those of the
-    settings to the root directory.
+    Topics and seeds add up instead. Paths of seeds are relative to the test's file in a marker, and to the
+    root directory in the settings.
     """
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
     seeds = [node.config.rootpath / name for name in node.config.getini("mocketmq_seed")]
@@ -97,10 +97,10 @@ def _check(marker: pytest.Mark) -> None:
 
 
 def _listed(value: Any) -> Sequence[Any]:
-    """Seeds may be one file."""
+    """Return seeds as a list; a marker may name a single file."""
     return [value] if isinstance(value, (str, os.PathLike)) else value
 
 
 def _text(value: Any) -> str:
-    """Levels may be a list of durations, and brokers is a number."""
+    """Return an option as text; levels may be a list of durations, and brokers is a number."""
     return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

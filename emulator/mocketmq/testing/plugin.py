@@ -36,7 +36,7 @@ _SWITCHES = {
     "strict": "fail tests that leave messages which their consumers have not acknowledged",
     "forget": "let each test begin without the topics and groups of others, as if the broker were new",
 }
-"""Settings by their names without the prefix ``mocketmq_``: texts, what a shell would split, yes or no."""
+"""Settings by name without the prefix ``mocketmq_``: texts, arguments split as by a shell, and booleans."""
 
 _brokers = pytest.StashKey["Brokers"]()
 _broker = pytest.StashKey["Broker"]()
@@ -82,7 +82,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A RocketMQ broker for this test: empty, at its own address, its clock moved by hand.
+    """An empty RocketMQ broker for this test, with its own address and a clock that the test moves.
 
     Give `mocketmq.name_server` to the application, send and receive, and move time:
     `mocketmq.clock.advance("30m")`. One broker per worker, reset before each test.
@@ -116,7 +116,7 @@ def mocketmq_async(mocketmq: Broker) -> AsyncBroker:
 def mocketmq_session(request: pytest.FixtureRequest) -> Broker:
     """The broker that `mocketmq` resets, for fixtures that live longer than a test: `.name_server` above all.
 
-    It is the one of the settings; tests with a marker may have another one.
+    This is the broker with the options of pytest's settings; a test with a marker may use another broker.
     """
     from mocketmq.testing import options  # noqa: PLC0415 - see above
 
@@ -125,7 +125,7 @@ def mocketmq_session(request: pytest.FixtureRequest) -> Broker:
 
 @pytest.hookimpl(hookwrapper=True)  # pytest 7 supports no other wrappers
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Add what the broker saw to the report of a test that failed."""
+    """Add the broker's events to the report of a failed test."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     broker = item.stash.get(_broker, None)
@@ -143,7 +143,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _brokers_of(config: pytest.Config) -> Brokers:
-    """The brokers of this worker."""
+    """Return the brokers of this worker."""
     if _brokers not in config.stash:
         from mocketmq.testing.brokers import Brokers  # noqa: PLC0415 - see above
 

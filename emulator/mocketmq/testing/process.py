@@ -17,7 +17,7 @@ from typing import Final
 _STARTED: Final = re.compile(r"^mocketmq \S+ is ready.*?(https?://\S+:\d+)")
 _LAST_LINES: Final = 20
 _STOP_S: Final = 10.0
-"""Real seconds for a broker to stop in order."""
+"""Time limit in real seconds for a clean stop of the broker."""
 
 
 class StartError(Exception):
