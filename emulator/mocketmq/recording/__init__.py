@@ -1,1 +1,1 @@
-"""Recordings of messages: of a real cluster, or of a running mocketmq; and their replay on a moved clock."""
+"""Records messages of a real cluster or of a running mocketmq, and replays them on a clock that it moves."""

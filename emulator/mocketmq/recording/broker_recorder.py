@@ -1,8 +1,8 @@
 """Records what clients send to a running broker, in the file of ``--record``.
 
-A message is recorded once it is durable, as it was sent: with its delay, and of a transaction once it is
-committed. A thread makes and writes the lines five times a second, without a sync; after a kill, the last
-ones may be missing.
+A message is recorded as it was sent, with its delay, once it is durable; a message of a transaction, once it
+is committed. A thread makes and writes the lines five times a second, without a sync, so the last lines may
+be missing after a kill.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _GROUPS: Final = (RETRY_PREFIX, DLQ_PREFIX)
 
 
 class _Sent(NamedTuple):
-    """A message that waits to be written."""
+    """A message to be written."""
 
     sending: Sending
     body: bytes
@@ -41,10 +41,10 @@ class _Sent(NamedTuple):
 
 
 class BrokerRecorder:
-    """Records into a new file, or continues that of an earlier run. Raises RecordingError.
+    """Records into a new file, or continues the file of an earlier run. Raises RecordingError.
 
-    Bodies stay compressed as clients sent them. If the disk is slower than the clients, the broker waits for
-    it, so that at most twice 8 MiB and the last message are in memory.
+    Compressed bodies stay as clients sent them. If the disk is slower than the clients, the broker waits for
+    it, so that memory holds at most 2 × 8 MiB and the last message.
     """
 
     def __init__(self, path: Path, topics: Topics, masks: Masks) -> None:
@@ -62,7 +62,7 @@ class BrokerRecorder:
         self._thread.start()
 
     def note(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
-        """Record a message that a client sent, unless it is a retry, or for a lite or a system topic."""
+        """Record a message from a client, but not a retry, or a message for a lite or system topic."""
         topic = accepted.queue.topic
         if (
             self._thread.has_ended
@@ -93,11 +93,11 @@ class BrokerRecorder:
             self._write()
 
     async def close(self) -> None:
-        """Write all that was recorded to the disk."""
+        """Write all recorded messages to the disk."""
         await self._thread.close()
 
     def _write(self) -> None:
-        """Let the thread write what waits, after what it has begun to write."""
+        """Let the thread write the waiting messages after those that it is already writing."""
         if self._waiting:
             self._thread.put(partial(self._append, self._waiting))
             self._waiting, self._bytes = [], 0

@@ -1,7 +1,7 @@
-"""Records the messages of topics of a real RocketMQ, by reads that change nothing there.
+"""Records messages of a real RocketMQ's topics, by reads that change nothing there.
 
-A delayed message is stored twice: in a delay queue when it is sent, and in its topic once it is due, then
-without its delay. The recording has the first, and leaves out the second, which has the same unique key.
+A broker stores a delayed message twice: in a delay queue when it is sent, and without the delay in its topic
+when it is due. The recording has the first copy, and leaves out the second, which has the same unique key.
 """
 
 import asyncio
@@ -42,21 +42,21 @@ _BYTES_TOGETHER: Final = 1 << 20
 _POLL_S: Final = 1.0
 _INFLATED_MIB: Final = INFLATED >> 20
 _SLACK_MS: Final = 1_000
-"""Time in which a broker makes a message visible that it has stored."""
+"""Time within which a broker makes a stored message visible to readers."""
 
 Progress = Callable[[str, int, int | None], object]
 """Called with the current activity, the number of messages read, and the total."""
 
 
 class Begin(NamedTuple):
-    """Where a recording begins: at a time, or at an offset of each queue; else at the oldest messages."""
+    """Where a recording begins: at a time, at an offset of each queue, or at the oldest messages."""
 
     from_ms: int | None = None
     offset: int | None = None
 
 
 class RecordingPlan(NamedTuple):
-    """What to record. Without ``until_ms``, all messages that are there at the start."""
+    """What to record. Without ``until_ms``, all messages that are stored at the start."""
 
     topics: Sequence[str]
     begin: Begin
@@ -66,7 +66,7 @@ class RecordingPlan(NamedTuple):
 
 
 class RecordingSummary:
-    """Counts of a recording; ``counts`` has what is missing or changed in it, by description."""
+    """Counts of a recording; ``counts`` has the numbers of missing and changed messages, by description."""
 
     def __init__(self) -> None:
         self.is_begun = False
@@ -76,7 +76,7 @@ class RecordingSummary:
 
 
 class ClusterRecorder:
-    """Records into a file. Raises ClusterError, RecordingError; what was read before is in the file."""
+    """Records into a file. Raises ClusterError, RecordingError; the file then has everything read before."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ClusterRecorder:
         self._paced_us = 0
 
     async def run(self, path: Path, *, resumes: bool, progress: Progress) -> None:
-        """Record until the plan is fulfilled. If it is cancelled, the file has all that was read."""
+        """Record until the plan is fulfilled. After a cancellation, the file has everything read before."""
         try:
             routes = {topic: await self._route(topic) for topic in self._plan.topics}
             writer, read = self._open(path, self._header(routes), resumes=resumes)
@@ -141,7 +141,7 @@ class ClusterRecorder:
     def _open(
         self, path: Path, header: RecordingHeader, *, resumes: bool
     ) -> tuple[RecordingWriter, dict[tuple[str, str, int], int]]:
-        """Open the file. Return also the next offsets, by broker, topic and queue."""
+        """Open the file. Return the writer and the next offsets, by broker, topic and queue."""
         if not resumes:
             return RecordingWriter.create(path, header), {}
         read: dict[tuple[str, str, int], int] = {}
@@ -210,7 +210,7 @@ class ClusterRecorder:
         return await queue.oldest()
 
     async def _first_ms(self) -> int | None:
-        """The time from which delay queues are read: that of the first message, if offsets are given."""
+        """Return the time from which to read delay queues; if offsets are given, the first message's time."""
         if self._begin.offset is None or self._begin.from_ms is not None:
             return self._begin.from_ms
         firsts = []
@@ -263,7 +263,7 @@ class ClusterRecorder:
         return False
 
     def _message(self, found: ReadMessage) -> RecordedMessage | None:
-        """The line of a message; None for one that is left out."""
+        """Make the line of a message; None if the message is left out."""
         source, record = found
         properties = decode_properties(record.properties)
         key = properties.get(UNIQ_KEY, "")
@@ -315,7 +315,7 @@ class ClusterRecorder:
         return message
 
     async def _pace(self) -> None:
-        """Wait until the next message may be read, so that no more than ``rate`` are read a second."""
+        """Wait until the next message may be read, so that at most ``rate`` messages are read per second."""
         now_us = steady_us()
         at_us = max(self._paced_us, now_us)
         self._paced_us = at_us + US_PER_S // self._plan.rate

@@ -1,9 +1,10 @@
-"""Masks: what is made unreadable in a recording, before it is written.
+"""Masks, which make parts of messages unreadable before a recording is written.
 
-A starred text becomes ``***``. A hashed text becomes 16 hexadecimal digits of its HMAC-SHA256: equal values
-stay equal, and nobody without the key can try values out. Numbers stay numbers, so that programs still read
-the body: a starred number becomes 0, a hashed number one of at most 15 digits. A boolean becomes false. An
-object or a list keeps its form. A body as a whole becomes a text.
+A starred text becomes ``***``. A hashed text becomes 16 hexadecimal digits of its HMAC-SHA256, so equal
+values stay equal, and only somebody with the key can test guesses of a value. Numbers stay numbers, so that
+programs can still read the body: a starred number becomes 0, and a hashed number becomes a number of at most
+15 digits. A boolean becomes false. Objects and lists keep their structure. A body that is masked entirely
+becomes a text.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ OF_BROKERS: Final = RESERVED | {
     *("TIMER_DELAY_LEVEL", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_ROLL_TIMES"),
     *("MSG_REGION", "TRACE_ON", "__CRC32#", "DUP_INFO"),
 }
-"""Properties that brokers and client libraries set, or that have a field of their own."""
+"""Properties that brokers and client libraries set, or that have their own field in a recording."""
 _FIELDS: Final = {"keys": KEYS, "tag": TAGS}
 _DIGITS: Final = 10**15
 _PROPERTY: Final = "properties."
@@ -56,10 +57,10 @@ class Masks:
     """Masks bodies and properties.
 
     ``broken`` counts bodies that were masked entirely because they are not JSON. ``matches`` counts, for each
-    mask, the messages in which it found something to mask.
+    mask, the messages in which the mask matched.
 
-    Each text is a place, and ``=hash`` or ``=star`` behind it. Raises InvalidArgumentError for one that is
-    wrong.
+    Each of the texts is a place followed by ``=hash`` or ``=star``. Raises InvalidArgumentError for an
+    invalid text.
     """
 
     def __init__(self, texts: Sequence[str], key: bytes) -> None:
@@ -73,11 +74,11 @@ class Masks:
 
     @property
     def key_check(self) -> str:
-        """A text that is equal for equal keys; empty if nothing is hashed."""
+        """A text that is the same for equal keys; empty if no mask hashes."""
         return self._digest("mocketmq recording") if self.hashes else ""
 
     def body(self, body: bytes, *, is_plain: bool) -> bytes:
-        """Mask a body. All of it is masked if it is not JSON, or compressed, which is not ``is_plain``."""
+        """Mask a body. It is masked entirely if it is not JSON, or compressed (not ``is_plain``)."""
         if not self._of_body:
             return body
         for mask in self._of_body:
@@ -117,7 +118,7 @@ class Masks:
         return self._hashed if mask.is_hashed else _starred
 
     def properties(self, properties: dict[str, str]) -> dict[str, str]:
-        """Mask properties. Those of brokers are not user properties, and masked only by their name."""
+        """Mask properties. ``properties`` means the user's; only their names mask brokers' properties."""
         masked = dict(properties)
         for mask in self._masks:
             if mask.steps is not None:
@@ -164,7 +165,7 @@ def _starred(value: Any) -> Any:
 
 
 def _may_meet(one: Step, other: Step) -> bool:
-    """Whether two steps may select the same: an index from the end may be any from the beginning."""
+    """Whether two steps may select the same entry. An index from the end may equal any from the beginning."""
     if isinstance(one, int) and isinstance(other, int) and (one < 0) != (other < 0):
         return True
     return one is None or other is None or one == other

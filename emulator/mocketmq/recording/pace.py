@@ -1,4 +1,4 @@
-"""The pace of a replay: moves the broker's clock to each recorded time, or waits until it is there."""
+"""The pace of a replay: moves the broker's clock to each recorded time, or waits for the clock."""
 
 import asyncio
 from http import HTTPStatus
@@ -10,14 +10,14 @@ from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.errors import InvalidArgumentError
 
 _RESET_MS: Final = 60_000
-"""A recorded clock that goes back by more was reset, or is another run's. By less, lines are out of order."""
+"""A larger step back of recorded times is a reset or a new run; a smaller one, lines out of order."""
 
 
 class Pace:
-    """Targets on the broker's clock, each as far after the begin as the line was recorded after the first.
+    """Maps recorded times to targets on the broker's clock, with the recorded distance from the first line.
 
     ``began_ms`` and ``now_ms`` are times of the broker's clock in milliseconds. ``moves`` says whether the
-    replay moves that clock, ``steps`` whether only the replay does, without waiting.
+    replay moves the clock, and ``steps`` whether only the replay moves it, without waiting for real time.
     """
 
     def __init__(self, broker: Client) -> None:
@@ -30,9 +30,9 @@ class Pace:
         self._recorded_ms: int | None = None
 
     async def plan(self, speed: float | None, *, hurries: bool) -> None:
-        """Choose the speed: recorded seconds a real second, by default the rate of the clock.
+        """Choose the speed in recorded seconds per real second; the default is the rate of the clock.
 
-        A replay that ``hurries`` does not wait, nor one on a manual clock without a speed. Raises
+        A replay does not wait if it ``hurries``, or if the clock is manual and no speed is given. Raises
         InvalidArgumentError, BrokerError, UnreachableError.
         """
         rate: float = (await self._broker.clock())["rate"]
@@ -49,10 +49,9 @@ class Pace:
         self._steady_us = steady_us()
 
     def target_ms(self, recorded_ms: int) -> int:
-        """The target of a line with this recorded time. Targets never go back, and keep the spacing.
+        """Return the target of a line with this recorded time. Targets never go back, and keep the spacing.
 
-        After a reset of the recorded clock, or from one run to the next, the spacing continues at the last
-        target.
+        After a reset of the recorded clock, or a new run, the spacing continues from the last target.
         """
         if self._recorded_ms is None:
             self._recorded_ms = recorded_ms
@@ -63,7 +62,7 @@ class Pace:
         return self._target_ms
 
     async def reach(self, target_ms: int) -> None:
-        """Wait for the real time of a target, then move the clock there, or wait until it is there.
+        """Wait for the real time of a target, and move the clock there if the replay moves it.
 
         Raises BrokerError, UnreachableError.
         """

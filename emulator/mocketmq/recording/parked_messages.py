@@ -1,8 +1,9 @@
-"""Delayed messages of a cluster that were recorded when they were parked, and not yet read as delivered.
+"""Delayed messages of a cluster that were recorded when parked, and whose delivery was not read yet.
 
-A recording does not say which deliveries were read before it ended. A run that continues it reads them again
-where no later message of their queue was recorded. It tells them from messages without a delay by their
-unique keys, except for those that were due long before the last line: all that was stored then is passed.
+A recording does not show which deliveries were read before it ended. A run that continues the recording reads
+deliveries again in queues without a later recorded message. It distinguishes deliveries from messages without
+a delay by their unique keys. It forgets the keys of messages that were due long before the last line, because
+it skips all messages stored so early.
 """
 
 import heapq
@@ -18,17 +19,17 @@ from mocketmq.recording.recording import RecordedMessage
 DELAY_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 _MOST: Final = 1_000_000
 _LONGEST_LEVEL_MS: Final = 2 * 3_600 * US_PER_S // US_PER_MS
-"""The longest of RocketMQ's usual levels; a recording has only the numbers of levels."""
+"""The longest of RocketMQ's default levels; a recording has only the numbers of levels."""
 _LATENESS_MS: Final = 600 * US_PER_S // US_PER_MS
-"""How late a delivery may be."""
+"""Maximum lateness of a delivery."""
 _DISORDER_MS: Final = 600 * US_PER_S // US_PER_MS
-"""How far the clocks of brokers may differ, or step back."""
+"""Maximum difference between the clocks of brokers, or step back of a clock."""
 
 
 class ParkedMessages:
-    """Delayed messages that wait for their delivery, by topic and unique key; at most ``most`` of them.
+    """At most ``most`` delayed messages that wait for their delivery, by topic and unique key.
 
-    ``passed_ms`` is the store time up to which a continued recording has all messages.
+    A continued recording is complete up to the store time ``passed_ms``.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -57,7 +58,7 @@ class ParkedMessages:
         return True
 
     def reread(self, message: RecordedMessage) -> None:
-        """Take the next line of a recording that is continued. Raises ClusterError, InvalidArgumentError."""
+        """Process a line of a recording that is continued. Raises ClusterError, InvalidArgumentError."""
         self.passed_ms = max(self.passed_ms, message.sent_ms - _DISORDER_MS)
         while self._dues and self._dues[0][0] < self.passed_ms - _LATENESS_MS:
             _, topic, key = heapq.heappop(self._dues)
@@ -67,7 +68,7 @@ class ParkedMessages:
             self.park(message.topic, message.message_id)
 
     def begin(self) -> None:
-        """End the rereading: from now on, only deliveries remove messages."""
+        """End the rereading. From now on, only deliveries remove messages."""
         self._dues.clear()
 
 

@@ -1,9 +1,9 @@
 """Reads a queue of a real broker without leaving a trace, and merges queues by time.
 
-A pull is no mere read: a broker creates a group that it does not know (SubscriptionGroupManager), and 5.5.0
-saves the position of every pull beside the committed offsets (pullOffsetTable). So a queue is read as
-administrators look into it: QUERY_CONSUME_QUEUE gives the positions of its messages in the broker's log, and
-VIEW_MESSAGE_BY_ID the message at a position. Neither has a group.
+A pull does more than read: a broker creates a group that it does not know (SubscriptionGroupManager), and
+5.5.0 saves the offset of every pull beside the committed offsets (pullOffsetTable). So this module uses the
+requests of administration tools: QUERY_CONSUME_QUEUE returns the positions of a queue's messages in the
+broker's log, and VIEW_MESSAGE_BY_ID returns the message at a position. Neither request has a group.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from mocketmq.remoting.wire.record import WireRecord, decode_records
 _ENTRIES: Final = 32
 """Number of positions in a request."""
 _TOGETHER_BYTES: Final = 1 << 20
-"""Size of messages that are requested together, unless the first alone is larger."""
+"""Maximum size of messages that are requested together, unless the first alone is larger."""
 
 Pace = Callable[[], Awaitable[None]]
 """Waits until one more message may be read."""
 
 
 class QueueReader:
-    """The messages of a queue from an offset on. It holds up to 32 of them, of one MiB unless it is one.
+    """The messages of a queue from an offset on. Reads ahead up to 32 messages, together at most 1 MiB.
 
     ``lost`` counts messages that the broker deleted before they were read.
     """
@@ -46,15 +46,15 @@ class QueueReader:
         return max(self.goal - self.next_offset, 0)
 
     async def look(self) -> None:
-        """Ask for the end of the queue, up to which to read. Raises ClusterError."""
+        """Set ``goal`` and the known end to the current end of the queue. Raises ClusterError."""
         self.goal = self.end = await self.queue.end()
 
     async def look_again(self) -> None:
-        """Ask for the end of the queue, up to which may be read. Raises ClusterError."""
+        """Set the known end to the current end of the queue. Raises ClusterError."""
         self.end = await self.queue.end()
 
     async def head(self, pace: Pace) -> WireRecord | None:
-        """Return the next message, without passing it; None at the known end. Raises ClusterError."""
+        """Return the next message without consuming it; None at the known end. Raises ClusterError."""
         while not self._ahead and self.next_offset < self.end:
             positions = await self._positions()
             self._ahead.extend(await asyncio.gather(*(self._view(position, pace) for position in positions)))
@@ -67,7 +67,7 @@ class QueueReader:
         return self._ahead[0] if self._ahead else None
 
     async def _positions(self) -> list[int]:
-        """The positions of the next messages in the broker's log; none if they are deleted."""
+        """Return the positions of the next messages in the broker's log; none if they are deleted."""
         queue = self.queue
         answer = await queue.broker.requests.call(
             RequestCode.QUERY_CONSUME_QUEUE,
@@ -100,7 +100,7 @@ class QueueReader:
         return record
 
     def take(self) -> WireRecord:
-        """Return the message from ``head``, and pass it."""
+        """Return the message of ``head``, and move to the next one."""
         record = self._ahead.popleft()
         self.next_offset = record.queue_offset + 1
         return record
@@ -116,8 +116,8 @@ class ReadMessage(NamedTuple):
 async def merged(queues: Iterable[QueueReader], pace: Pace) -> AsyncGenerator[ReadMessage, None]:
     """Read queues up to their goals, in order of store time, and of offset within each queue.
 
-    All goals must be older than all ends. Then each message that is older than one below a goal is below the
-    end of its queue, so that no message comes too late for its place.
+    All goals must be set before any end is read. Then every message that is older than a message below a goal
+    is below the known end of its queue, so none is found after its place in the order has passed.
     """
     queues = list(queues)
     heads: list[tuple[int, int, QueueReader]] = []

@@ -31,15 +31,15 @@ NOT_OF_SENDERS: Final = (OF_BROKERS - {KEYS, TAGS}) | {
 }
 """Properties whose values an application does not choose: ids, times and addresses of brokers and clients."""
 UNPLAYED: Final = (PRIORITY, LITE_TOPIC)
-"""Properties that decide the queue of a message, and that a recording leaves out: it keeps the queue."""
+"""Properties that decide the queue of a message. A recording leaves them out, because it has the queue."""
 LARGEST_INFLATED: Final = 15 << 20
 """Largest zlib body that can be replayed: the largest body that ``max_message_bytes`` allows."""
 INFLATED: Final = 4 << 20
-"""Size up to which a recording has a zlib body inflated: the largest that a broker accepts by default."""
+"""Maximum size of a zlib body that is recorded decompressed: a broker's default limit on bodies."""
 
 
 class AskedDelay(NamedTuple):
-    """A delay, as its sender asked for it. An absolute due time is in milliseconds of the sender's clock."""
+    """A delay as the sender requested it. An absolute due time is in milliseconds of the sender's clock."""
 
     level: int = 0
     delay_ms: int | None = None
@@ -47,7 +47,7 @@ class AskedDelay(NamedTuple):
 
 
 def asked_delay(properties: Mapping[str, str]) -> AskedDelay:
-    """Return the delay that the properties of a parked message ask for. Raises ValueError."""
+    """Return the delay that the properties of a parked message request. Raises ValueError."""
     if (level := int(properties.get(DELAY, "0"))) > 0:
         return AskedDelay(level=level)
     if TIMER_DELAY_SEC in properties:
@@ -109,7 +109,7 @@ def recorded(
 
 
 def inflated(message: RecordedMessage) -> RecordedMessage:
-    """Return the message with its body decompressed, if it is zlib and not too large; else as it is."""
+    """Return the message, with its body decompressed if it is zlib and not too large."""
     if message.compression != "zlib" or message.body_base64 is None:
         return message
     content, compression = unpacked(message.body_base64, COMPRESSED_FLAG, LARGEST_INFLATED)

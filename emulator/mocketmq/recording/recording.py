@@ -1,8 +1,8 @@
 """The file of a recording: JSON lines, first a header, then a message on each line in order of sending.
 
-A message has the fields of a seed's message (docs/seeds.md), with ``sent_at``, and ``origin``: where it was
-read. All lines end with a line feed, so a line without one was cut off when its writer was killed. A writer
-locks the file.
+A message has the fields of a seed's message (docs/seeds.md), with ``sent_at``, and with ``origin``, the
+position from which it was read. All lines end with a line feed, so a line without a line feed was cut off
+when its writer was killed. A writer locks the file.
 """
 
 import os
@@ -21,7 +21,7 @@ VERSION: Final = 1
 _LONGEST_LINE: Final = 256 << 20
 _BLOCK: Final = 1 << 16
 _LOCKED_BYTE: Final = 2**31 - 2
-"""Offset of the byte locked on Windows, far back because no other process can read a locked byte."""
+"""Offset of the byte locked on Windows, far beyond the content, because others cannot read that byte."""
 
 
 class RecordingError(EmulatorError):
@@ -38,11 +38,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class RecordedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message, and when it was sent. At most one of the delays is set, and each counts from ``sent_at``.
+    """A message, and when it was sent. At most one of the delays is set; delays count from ``sent_at``.
 
-    ``queue_id`` numbers the queues of all brokers; that of the broker is in ``origin``. ``queues`` is the
-    number of the topic's queues, if the header does not have it. ``compression`` is that which the body still
-    has.
+    ``queue_id`` numbers the queues of all brokers together; ``origin`` has the queue's number on its broker.
+    ``queues`` is the topic's number of queues, if the header lacks it. ``compression`` is set if the body is
+    still compressed.
     """
 
     sent_at: str
@@ -72,9 +72,9 @@ class RecordedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class RecordingHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The first line: the version of the format, the source, its topics' queues, and the masks.
 
-    ``key_check`` tells whether another run hashes by the same key. With ``requests``, the lines are events of
-    requests instead of messages (``mocketmq.recording.requests``). ``from_ms`` or ``from_offset`` is where
-    the recording begins, for a run that continues it.
+    A run that continues the recording uses ``key_check`` to verify that it hashes with the same key, and
+    ``from_ms`` or ``from_offset`` as the begin of the recording. With ``requests``, the lines are events of
+    requests instead of messages (``mocketmq.recording.requests``).
     """
 
     recording: int
@@ -100,14 +100,14 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def sent_text(sent_us: int) -> str:
-    """Format the time of sending, in milliseconds, as a recording has it."""
+    """Format the time of sending as in a recording, in milliseconds."""
     return format_instant(sent_us // US_PER_MS * US_PER_MS)
 
 
 class RecordingReader:
     """Reads a recording line by line. Raises RecordingError, with the number of the line.
 
-    To continue the file by :meth:`RecordingWriter.behind`, the reader locks it and ``continues``.
+    With ``continues``, the reader locks the file, so that :meth:`RecordingWriter.behind` can continue it.
     """
 
     def __init__(self, path: Path, *, continues: bool = False) -> None:
@@ -133,7 +133,7 @@ class RecordingReader:
         return os.fstat(self._file.fileno()).st_size
 
     def __iter__(self) -> Iterator[Line]:
-        """All messages. A last line without a line feed is left out."""
+        """Yield all messages. Leaves out a last line without a line feed."""
         for number, data in self.lines():
             try:
                 message = _message.decode(data)
@@ -146,7 +146,7 @@ class RecordingReader:
             yield Line(number, message)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """All lines after the header, with their numbers. A last line without a line feed is left out."""
+        """Yield all lines after the header with their numbers. Leaves out a last line without a line feed."""
         number = 1
         while data := self._line():
             number += 1
@@ -154,7 +154,7 @@ class RecordingReader:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the file goes on behind the lines that were read: its last line was cut off."""
+        """Whether the file has more bytes after the lines read, because its last line was cut off."""
         return self.size > self.whole
 
     def end_of_lines(self) -> int:
@@ -176,7 +176,7 @@ class RecordingReader:
         self.close()
 
     def release(self) -> BinaryIO:
-        """Return the open file, with its lock, which the caller then has to close."""
+        """Return the open, locked file. The caller must close it."""
         self._is_released = True
         return self._file
 
@@ -213,7 +213,7 @@ class RecordingWriter:
     """Appends to a recording. Raises RecordingError."""
 
     def __init__(self, path: Path, file: BinaryIO, header: RecordingHeader | None = None) -> None:
-        """Write to a locked file, and begin with the header if there is one."""
+        """Write to a locked file, beginning with the header if it is given."""
         self._path = path
         self._file = file
         if header is not None:
@@ -221,7 +221,7 @@ class RecordingWriter:
 
     @classmethod
     def create(cls, path: Path, header: RecordingHeader) -> Self:
-        """Create the file, which must not exist. Only its owner can read it, as it holds messages."""
+        """Create the file, which must not exist. Only its owner can read it, because it contains messages."""
         try:
             file = open(path, "xb", opener=_private)  # noqa: SIM115 - a Path takes no opener
         except FileExistsError:
@@ -233,7 +233,7 @@ class RecordingWriter:
 
     @classmethod
     def behind(cls, reader: RecordingReader, end: int) -> Self:
-        """Continue a recording behind its first ``end`` bytes. Takes over the file of the reader."""
+        """Continue a recording after its first ``end`` bytes, in the reader's file."""
         file = reader.release()
         try:
             file.truncate(end)
@@ -245,7 +245,7 @@ class RecordingWriter:
 
     @classmethod
     def reopen(cls, path: Path, header: RecordingHeader) -> Self:
-        """Continue a recording behind its last whole line. The file must have this header."""
+        """Continue a recording after its last whole line. The file must have this header."""
         reader = RecordingReader(path, continues=True)
         try:
             if reader.header != header:
@@ -258,7 +258,7 @@ class RecordingWriter:
             reader.close()
 
     def write(self, lines: Iterable[msgspec.Struct]) -> None:
-        """Append messages or events. They are in the file on return."""
+        """Append messages or events, which are in the file on return."""
         self._append(map(_encode, lines))
 
     @property

@@ -1,9 +1,9 @@
 """Replays a recording: sends its messages to a broker with their spacing, on the broker's clock.
 
-Each message has a target, as far after the begin of the replay as it was sent after the first message. Before
-it is sent, the clock is moved to the target, on a manual clock by the same request, or the replay waits until
-the clock gets there. Messages with the same target are sent one topic after the other, each topic by one
-request, so each queue keeps its order.
+Each message has a target time: as long after the start of the replay as the message was sent after the first
+message. Before the replay sends a message, it moves the clock to the target (a manual clock by the same
+request) or waits until the clock reaches the target. Messages with the same target are sent topic by topic,
+with one request for each topic, so each queue keeps its order.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ _MOST: Final = 500
 _LONGEST_STEP_MS: Final = 365 * 86_400_000
 """Longest move of the clock that is part of a send."""
 _MOST_BYTES: Final = 1 << 20
-"""Size of bodies beyond which a request gets no further message."""
+"""Total size of bodies above which a request gets no further message."""
 
 Progress = Callable[[str, int, int | None], object]
 """Called with the current activity, the number of bytes read, and the total."""
 Refused = Callable[[str], object]
-"""Called with a sentence about a message that the broker refuses."""
+"""Called with a sentence about each message that the broker refuses."""
 
 
 class Replaying:
-    """A replay. ``topics`` has other names for topics of the recording.
+    """A replay. ``topics`` maps topics of the recording to other names.
 
-    Attributes count what has happened so far; times are milliseconds of the broker's clock. ``skipped``
-    counts messages of system topics, to which no client may send. ``pending`` is None while it is unknown.
+    Attributes are counts so far, and times in milliseconds of the broker's clock. ``skipped`` counts messages
+    of system topics, to which no client may send. ``pending`` is None while it is unknown.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class Replaying:
 
     @property
     def began_ms(self) -> int:
-        """The broker's time at the begin; 0 before it."""
+        """The broker's time when the replay began; 0 before that."""
         return self._pace.began_ms
 
     @property
     def now_ms(self) -> int:
-        """The broker's time when the replay last looked."""
+        """The broker's time when the replay last read it."""
         return self._pace.now_ms
 
     async def run(self, speed: float | None, *, hurries: bool) -> None:
         """Send all messages; then move the clock, if the replay moves it, until all of them are delivered.
 
-        ``speed`` is in recorded seconds a real second, by default the rate of the clock. If the replay
-        ``hurries``, or the clock is manual and no speed is given, it does not wait. Raises
-        InvalidArgumentError, RecordingError, BrokerError, UnreachableError.
+        ``speed`` is the number of recorded seconds to play per real second; the default is the rate of the
+        clock. The replay does not wait if it ``hurries``, or if the clock is manual and no speed is given.
+        Raises InvalidArgumentError, RecordingError, BrokerError, UnreachableError.
         """
         await self._pace.plan(speed, hurries=hurries)
         for name, queues in self._recording.header.queues.items():
@@ -98,12 +98,12 @@ class Replaying:
         await self.look()
 
     async def look(self) -> None:
-        """Ask for the broker's time, and how much is pending. Raises BrokerError, UnreachableError."""
+        """Read the broker's time and its number of pending messages. Raises BrokerError, UnreachableError."""
         clock = await self._broker.clock()
         self._pace.now_ms, self.pending = clock["now_ms"], clock["pending"]
 
     async def _prepare(self, topic: str, queues: int) -> None:
-        """Create a topic that does not exist, with the queues of the recording."""
+        """Create the topic with the queues of the recording, unless it exists."""
         try:
             found = await self._broker.topic(topic)
         except BrokerError as error:
@@ -116,7 +116,7 @@ class Replaying:
         self._queues[topic] = range(found["write_queues"] * max(brokers, 1)) if is_everywhere else queue_ids
 
     def _turns(self) -> Iterator[tuple[int, list[Line]]]:
-        """The messages, with their target times: those with the same one together."""
+        """Yield the messages in groups with the same target time."""
         for at_ms, together in groupby(
             self._lines(), lambda line: self._pace.target_ms(line.message.sent_ms)
         ):
@@ -132,7 +132,7 @@ class Replaying:
                 yield at_ms, lines
 
     def _lines(self) -> Iterator[Line]:
-        """The lines up to the first one that cannot be read. So the messages before it are sent."""
+        """Yield the lines before the first unreadable line, so that their messages are still sent."""
         try:
             yield from self._recording
         except RecordingError as error:
@@ -162,7 +162,7 @@ class Replaying:
                 raise
 
     async def _send_topic(self, topic: str, messages: list[tuple[Line, JsonObject]], target_ms: int) -> None:
-        """Send messages at their target by one request or, if one of them is refused, one by one."""
+        """Send messages at their target in one request or, if the broker refuses one of them, one by one."""
         step_ms = max(target_ms - self.now_ms, 0) if self._pace.steps else 0
         if step_ms > _LONGEST_STEP_MS:
             await self._pace.reach(target_ms)
@@ -200,7 +200,7 @@ _DENIED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def _outgoing(message: RecordedMessage, target_ms: int, queue_ids: Sequence[int]) -> JsonObject:
-    """The message as the JSON API takes it. Raises IllegalMessageError, InvalidArgumentError."""
+    """Convert the message for the JSON API. Raises IllegalMessageError, InvalidArgumentError."""
     queue_id = message.queue_id
     if queue_id is not None and queue_id not in queue_ids:
         queue_id = queue_ids[queue_id % len(queue_ids)]

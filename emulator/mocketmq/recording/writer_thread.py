@@ -1,4 +1,4 @@
-"""A thread that writes what a recorder has collected, five times a second."""
+"""A thread that writes a recorder's collected lines five times a second."""
 
 import asyncio
 import logging
@@ -14,9 +14,9 @@ _PERIOD_S: Final = 0.2
 
 
 class WriterThread:
-    """Calls ``write`` five times a second, unless the thread is still at work; ``write`` uses :meth:`put`.
+    """Calls ``write`` five times a second, unless the thread is still busy; ``write`` uses :meth:`put`.
 
-    ``file`` is what the thread writes to, and then closes; ``what`` names it in the log.
+    The thread writes to ``file``, and finally closes it; ``what`` names it in the log.
     """
 
     def __init__(self, name: str, what: str, file: RecordingWriter, write: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class WriterThread:
         return self._writing is not None and not self._writing.done()
 
     def start(self) -> None:
-        """Begin to write in the background."""
+        """Start writing in the background."""
         self._task = asyncio.create_task(self._write_on())
 
     async def _write_on(self) -> None:
@@ -43,11 +43,11 @@ class WriterThread:
                 self._write()
 
     def put(self, act: Callable[[], None]) -> None:
-        """Let the thread act, after what it has begun."""
+        """Run ``act`` in the thread, after the work that it has begun."""
         self._writing = self._thread.submit(act)
 
     def wait(self) -> None:
-        """Block until the thread has done what it was given."""
+        """Block until the thread has finished its work."""
         if self._writing is not None:
             self._writing.result()
 
@@ -59,7 +59,7 @@ class WriterThread:
             log.error("%s ends: %s", self._what, error, exc_info=None if is_known else error)
 
     async def close(self) -> None:
-        """Write all that was collected, and close the file."""
+        """Write everything collected, and close the file."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -1,1 +1,1 @@
-"""Recordings of what clients asked a broker and were answered, and their replay on another broker."""
+"""Records the requests to a broker and its answers, and replays the requests on another broker."""

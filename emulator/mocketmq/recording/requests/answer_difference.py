@@ -1,4 +1,4 @@
-"""What differs between a recorded answer and that of another broker, in words."""
+"""Describes the differences between a recorded answer and another broker's answer."""
 
 import html
 import re
@@ -19,14 +19,14 @@ _VOLATILE: Final = frozenset(
         *("traceparent", "hostid", "aheadms", "lastupdatetimestamp", "run", "savedms"),
     )
 )
-"""Fields that say something of the process rather than of its state, in the form of ``plain_name``."""
+"""Fields that describe the broker's process rather than its state, in the form of ``plain_name``."""
 _PROPERTIES: Final = (("properties",), ("userProperties",))
 _CONTENT: Final = frozenset(
     ("body", "bodybase64", "preview", "tag", "keys", "messagebody", "messagetag", "messagekey")
 )
-"""Fields with content of messages. A replay sends it as it is, so the answers must have it as it is."""
+"""Fields with content of messages. A replay sends the content unchanged, so it must return unchanged."""
 _ANSWERED_AT: Final = ("messages", "deliveryTimestamp")
-"""Place of the wall time at which a receive by gRPC was answered, but for the number of the response."""
+"""Path of the wall-clock time in the answer to a gRPC receive, without the response's number."""
 _OFFSETS: Final = frozenset(
     (
         *("queueoffset", "nextbeginoffset", "maxoffset", "offset", "commitoffset"),
@@ -34,14 +34,14 @@ _OFFSETS: Final = frozenset(
     )
 )
 _LOG_OFFSETS: Final = frozenset(("logoffset", "commitlogoffset", "preparedoffset", "parkedoffset"))
-"""Places in the log of all messages, which another broker gives out as it likes."""
+"""Log offsets, which another broker assigns differently."""
 _ABSENT: Final = object()
 _LONGEST: Final = 80
 _XML: Final = re.compile(r"<(/?)(\w+)[^>]*>|<[?][^>]*>|([^<]+)")
 
 
 class AnswerDifference(NamedTuple):
-    """A difference. ``path`` says where in the answer, without numbers of entries."""
+    """A difference. ``path`` is its place in the answer, without the indexes of list entries."""
 
     path: str
     text: str
@@ -50,7 +50,7 @@ class AnswerDifference(NamedTuple):
 def differences(
     recorded: Mapping[str, Any], found: Mapping[str, Any], values: ValueMap, owner: str = ""
 ) -> list[AnswerDifference]:
-    """All differences of an answer. ``owner`` is the queue whose offsets it has, if it is of one queue."""
+    """Return all differences of an answer. ``owner`` is the queue of its offsets, if it is one queue."""
     return [
         AnswerDifference(".".join(step for step in path if not step.isdecimal()), text)
         for path, text in _parted((), recorded, found, values, owner)
@@ -58,7 +58,7 @@ def differences(
 
 
 def document_in(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The form of an answer with its body as a document, if it is XML, or JSON of any dialect."""
+    """Return the form of an answer, with its body parsed if it is XML, or JSON of any dialect."""
     body = form.get("body")
     document = _document(body) if isinstance(body, str) else None
     if not isinstance(document, dict | list):
@@ -80,7 +80,7 @@ def _document(text: str) -> Any:
 
 
 def _elements(text: str) -> dict[str, Any]:
-    """The elements of XML without attributes: lists of texts or of further elements, by name."""
+    """Return the elements of XML without attributes, by name: lists of texts or of further elements."""
     around: list[dict[str, Any]] = [{}]
     for closes, name, content in _XML.findall(text):
         if content:
@@ -117,7 +117,7 @@ def _parted(path: tuple[str, ...], recorded: Any, found: Any, values: ValueMap, 
 
 
 def _is_content(path: tuple[str, ...], names: Sequence[str]) -> bool:
-    """Whether a value is an application's. The body of an answer itself is the broker's."""
+    """Whether a value comes from an application. The answer's own body comes from the broker."""
     if path[-2:-1] in _PROPERTIES:
         return names[-1] not in NOT_OF_SENDERS
     return len(names) > 1 and plain_name(names[-1]) in _CONTENT
@@ -139,7 +139,7 @@ def _lists(
         return
     are_scalars = all(isinstance(each, str | int) for each in (*recorded, *found))
     if are_scalars and sorted(map(str, recorded)) == sorted(map(str, found)):
-        return  # most such lists are sets
+        return  # the order of scalars rarely matters
     for number, (one, other) in enumerate(zip(recorded, found, strict=True)):
         yield from _parted((*path, str(number)), one, other, values, owner)
 
@@ -158,12 +158,12 @@ def _is_same(name: str, recorded: Any, found: Any, values: ValueMap, owner: str)
 
 
 def _is_masked(recorded: Any, found: Any) -> bool:
-    """Whether a text was masked, so that nobody can compare it."""
+    """Whether a text was masked, which makes a comparison impossible."""
     return bool(recorded == STARS) and isinstance(found, str)
 
 
 def _owner_in(document: Mapping[str, Any], around: str) -> str:
-    """The queue or topic that a document is about, as ``topic/queue`` or ``topic``, else that around it."""
+    """Return the document's queue or topic, as ``topic/queue`` or ``topic``; by default ``around``."""
     topic = document.get("topic", document.get("name") if "queues" in document else None)
     if isinstance(topic, dict):
         topic = topic.get("name")

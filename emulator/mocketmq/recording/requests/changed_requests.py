@@ -1,7 +1,7 @@
-"""Recorded requests that a replay changes: long polls of all protocols, and sends for which the broker chose.
+"""The requests that a replay changes: long polls of all protocols, and sends without a queue.
 
-A replay sends a poll when the recorded one came back. If that had found nothing, it is sent without its wait.
-For a send whose queue the recorded broker chose, at random, a replay asks for the queue that it chose.
+A replay sends a poll at the recorded time of its answer; without its wait, if the recorded poll found
+nothing. If the recorded broker chose the queue of a send at random, the replay requests the same queue.
 """
 
 import re
@@ -23,21 +23,21 @@ _CODES: Final = {
     RequestCode.POP_MESSAGE: "pollTime",
     RequestCode.NOTIFICATION: "pollTime",
 }
-"""Codes of polls, with the field of their time."""
+"""Codes of polls, with the field for the polling time."""
 _OF_JSON: Final = ("/receive", "/wait")
 _WAIT_S: Final = re.compile(r"\bwaitseconds=(\d+)")
 _GRPC_WAIT: Final = "longPollingTimeout"
 _IDS: Final = re.compile(r'UNIQ_KEY\x01([^\x02]+)|"message_?[iI]d":\s*"([^"]+)"|<MessageId>([^<]+)')
-"""Ids of messages in requests and answers of sends."""
+"""Message ids in send requests and their answers."""
 
 Form = Mapping[str, Any]
 _PATHS: Final = re.compile(r"/v1/topics/[^/?]+/(messages|messages/batch|transactions)")
 _OWN_CHOICE: Final = ("queue_id", "priority", "lite_topic")
-"""Fields with which a message chooses its queue by itself."""
+"""Fields that decide the queue of a message."""
 
 
 def wait_ms(door: str, form: Form) -> int:
-    """How long a request may wait, in milliseconds; 0 if it does not."""
+    """Return how long a request may wait, in milliseconds; 0 if it does not wait."""
     match door:
         case "remoting":
             return _number(form["ext"].get(_CODES.get(form["code"], ""), "0"))
@@ -52,7 +52,7 @@ def wait_ms(door: str, form: Form) -> int:
 
 
 def found_nothing(door: str, answer: Form) -> bool:
-    """Whether the answer to a poll says that its time was up."""
+    """Whether a poll's answer says that it timed out without a message."""
     match door:
         case "remoting":
             return not answer.get("messages") and answer["ext"].get("hasMsg") != "true"
@@ -65,7 +65,7 @@ def found_nothing(door: str, answer: Form) -> bool:
 
 
 def without_wait(door: str, form: Form) -> Form:
-    """The same request, answered at once."""
+    """Return the request without its wait."""
     match door:
         case "remoting":
             return {**form, "ext": {**form["ext"], _CODES[form["code"]]: "0"}}
@@ -79,7 +79,7 @@ def without_wait(door: str, form: Form) -> Form:
 
 
 def ids_of_sent(request: Form, answer: Form) -> list[str]:
-    """The ids of the messages that a request sent; empty if it sent none, or they are not known."""
+    """Return the ids of the messages that a request sent; empty if there are none, or they are unknown."""
     if "rpc" in request:
         sent = request.get("message", {}).get("messages", ())
         return [each["systemProperties"]["messageId"] for each in sent if "systemProperties" in each]
@@ -89,7 +89,7 @@ def ids_of_sent(request: Form, answer: Form) -> list[str]:
 
 
 def _wait_of_grpc(form: Form) -> int:
-    """The time of a poll, which some clients give only in their settings."""
+    """Return the polling time, which some clients send only in their settings."""
     if form["rpc"] != "ReceiveMessage":
         return 0
     text = str(form.get("message", {}).get(_GRPC_WAIT, "30s"))
@@ -104,7 +104,7 @@ def _wait_of_json(form: Form) -> int:
         return 0
     document = object_in(form)
     if "advance" in document:
-        return 0  # it moves the clock, so it begins when it was asked
+        return 0  # it moves the clock, so the replay sends it at the time of its request
     if "wait" in document:
         try:
             return parse_duration_us(str(document["wait"])) // US_PER_MS
@@ -129,7 +129,7 @@ def chooses_no_queue(event: RequestEvent) -> bool:
 
 
 def queues_in(answer: Mapping[str, Any]) -> list[int]:
-    """The queues of the messages that the answer says were stored; empty if none were."""
+    """Return the queues of the messages that were stored according to the answer; empty if none were."""
     if "ext" in answer:
         queue = answer["ext"].get("queueId", "")
         return [int(queue)] if queue.isdecimal() else []
@@ -146,7 +146,7 @@ def queues_in(answer: Mapping[str, Any]) -> list[int]:
 
 
 def with_queues(form: Mapping[str, Any], queues: Sequence[int]) -> Mapping[str, Any]:
-    """The request with these queues, where it chooses none."""
+    """Return the request with these queues for messages that choose none."""
     if "ext" in form:
         return {**form, "ext": {**form["ext"], _queue_field(form): str(queues[0])}}
     document = object_in(form)

@@ -1,10 +1,10 @@
-"""Removes credentials from what is recorded of a request: access keys, signatures, passwords, tokens.
+"""Removes credentials from recorded requests: access keys, signatures, passwords, tokens.
 
-They are found by their names, in fields, in queries, in bodies of JSON and in lines of ``name=value``. What
-an application puts into a message is no credential: masks hide it.
+Credentials are found by their names, in fields, queries, JSON bodies and lines of ``name=value``. An
+application's content of messages does not count as credentials; masks can hide it.
 
-Bodies come from clients, and a regular expression keeps all threads from running. So none is used on a whole
-body: there, its time could grow with the square of the size.
+No regular expression runs over a whole body. Clients choose the bodies, so its time could grow with the
+square of the size, and meanwhile no other thread could run.
 """
 
 import re
@@ -32,10 +32,10 @@ def without_credentials(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def text_without_credentials(text: str, kept: Collection[str] = ()) -> str:
-    """Return a body with stars for the values of credentials, and otherwise as it is.
+    """Return a body with stars for the values of credentials, otherwise unchanged.
 
-    Fields in ``kept`` have content of messages. All of a body becomes stars if it names a credential, begins
-    like JSON and cannot be read.
+    Fields in ``kept`` have content of messages. The whole body becomes stars if it names a credential and
+    begins like JSON, but cannot be parsed.
     """
     if not _names_credential(text) and "\\u" not in text:
         return text

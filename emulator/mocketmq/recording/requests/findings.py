@@ -1,4 +1,4 @@
-"""What a replay of requests found: how many answers it compared, and how they differ."""
+"""The findings of a replay of requests: how many answers it compared, and how they differ."""
 
 import re
 from collections import Counter
@@ -9,12 +9,12 @@ from mocketmq.recording.requests.answer_difference import AnswerDifference
 from mocketmq.recording.requests.request_file import EventLine, RequestEvent
 
 MOST_KINDS: Final = 1_000
-"""Maximum number of kinds of differences that are kept; further ones are only counted."""
+"""Maximum number of kinds of differences that are kept; further kinds are only counted."""
 _ID: Final = re.compile("[0-9A-Za-z+=_-]{16,}")
 
 
 class Finding:
-    """A kind of difference: an example, the line of its request, and how often it was found."""
+    """A kind of difference: an example, the line of the example's request, and a count."""
 
     def __init__(self, door: str, operation: str, line: int, text: str) -> None:
         self.door = door
@@ -24,19 +24,19 @@ class Finding:
         self.count = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding for JSON."""
+        """Return the finding for JSON."""
         return dict(vars(self))
 
 
 class DoorCount(NamedTuple):
-    """Answers of a door that were compared, and how many of them differ."""
+    """The numbers of a door's answers that were compared, and that differ."""
 
     compared: int
     differing: int
 
 
 class Findings:
-    """Differences by door, operation and place in the answer. ``notes`` counts what was not compared."""
+    """Differences by door, operation and place in the answer. ``notes`` counts the requests left out."""
 
     def __init__(self) -> None:
         self.notes: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class Findings:
 
 
 def operation_of(event: RequestEvent) -> str:
-    """What a request asks for: the name of its code, or its method and path without ids."""
+    """Return the operation of a request: the name of its code, or its method and path without ids."""
     form = event.content
     if "rpc" in form:
         return str(form["rpc"])

@@ -1,4 +1,4 @@
-"""Requests and answers of RocketMQ 5's gRPC protocol as they are recorded, and back."""
+"""Converts requests and answers of RocketMQ 5's gRPC protocol to their recorded form, and back."""
 
 import base64
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ KEPT: Final = frozenset(("body", "userProperties", "keys", "tag"))
 
 
 def request_form(request: GrpcRequestRead, masks: Masks) -> dict[str, Any]:
-    """The form of a client's message. Its headers are left out, but those that name the client."""
+    """Return the form of a client's message. Of its headers, only those that identify the client are kept."""
     form = {
         "rpc": request.rpc,
         "stream": request.stream,
@@ -33,7 +33,7 @@ def request_form(request: GrpcRequestRead, masks: Masks) -> dict[str, Any]:
 
 
 def answer_form(rpc: str, answer: GrpcAnswerMade, masks: Masks) -> dict[str, Any]:
-    """The form of the responses to it."""
+    """Return the form of the responses to a request."""
     size = sum(map(len, answer.responses))
     if size > LARGEST:
         return {"omitted": f"{size} bytes"}
@@ -42,12 +42,12 @@ def answer_form(rpc: str, answer: GrpcAnswerMade, masks: Masks) -> dict[str, Any
 
 
 def message_of(form: Mapping[str, Any], document: Mapping[str, Any]) -> Any:
-    """The protobuf message of a recorded request with this content."""
+    """Return the protobuf message of a recorded request with this content."""
     return json_format.ParseDict(dict(document), _request_type(form["rpc"])())
 
 
 def reply_class(rpc: str) -> Any:
-    """The protobuf class of an RPC's responses."""
+    """Return the protobuf class of an RPC's responses."""
     return message_class(_COMMAND if rpc == "Telemetry" else f"{rpc}Response")
 
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the JSON API and of Aliyun's protocol as they are recorded."""
+"""Converts requests and answers of the JSON API and of Aliyun's protocol to their recorded form."""
 
 import base64
 import binascii
@@ -20,21 +20,21 @@ from mocketmq.recording.requests.request_file import LARGEST
 from mocketmq.seed_file import changed_times
 
 _TEXTS: Final = ("application/json", "application/problem+json", "text/xml", "application/xml")
-"""Media types of recorded bodies. Snapshots and reports are left out: they hold all messages."""
+"""Media types of recorded bodies. Snapshots and reports are left out, because they contain all messages."""
 _OPENING: Final = r"<(?:[^<>\s/:]+:)?(MessageBody|MessageTag|MessageKey|Properties)(?![\w.-])"
 _ELEMENT: Final = re.compile(rf"({_OPENING}(?:\s[^<>]*)?>)([^<]*)</")
 _SENTENCES: Final = ("text", "explanation", "differences")
-"""Fields of answers with sentences, which repeat keys and parts of bodies."""
+"""Fields of answers with sentences that repeat keys and parts of bodies."""
 _OF_QUERY: Final = {"key": KEYS, "keys": KEYS, "tag": TAGS}
 _CONTENT: Final = re.compile(r"<(MessageBody|MessageTag|MessageKey|Properties)>(.*?)</\1>", re.DOTALL)
 _KEPT: Final = frozenset(("body", "body_base64", "body_json", "json_path", "properties", "keys", "tag"))
 _CONTENT_FIELDS: Final = frozenset(("body", "body_json", "properties", "json_path"))
-"""Fields with content of messages, in which an application may name anything."""
+"""Fields with content of messages, in which an application may use any name."""
 _DEEPEST: Final = 64
 
 
 def request_form(request: HttpRequestRead, masks: Masks) -> dict[str, Any]:
-    """The form of a client's request, without headers but the type of its body."""
+    """Return the form of a client's request. Of its headers, only the body's type is kept."""
     path = path_without_credentials(_ascii(request.path))
     return {
         "method": request.method,
@@ -44,12 +44,12 @@ def request_form(request: HttpRequestRead, masks: Masks) -> dict[str, Any]:
 
 
 def _ascii(path: str) -> str:
-    """The path with all bytes quoted that are not ASCII, and not even UTF-8 perhaps."""
+    """Return the path with all non-ASCII bytes quoted, which may not be UTF-8 either."""
     return quote(path.encode(errors="surrogateescape"), safe=string.punctuation)
 
 
 def answer_form(answer: HttpAnswerMade, masks: Masks) -> dict[str, Any]:
-    """The form of the answer."""
+    """Return the form of the answer."""
     if answer.body is None:
         return {"status": answer.status, "omitted": "a stream"}
     return {
@@ -59,12 +59,12 @@ def answer_form(answer: HttpAnswerMade, masks: Masks) -> dict[str, Any]:
 
 
 def door_of(request: HttpRequestRead) -> str:
-    """The door of a request."""
+    """Return the door of a request."""
     return "json" if request.path.startswith("/v1/") else "aliyun"
 
 
 def object_in(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object in the body of a request or an answer; empty if there is none."""
+    """Return the JSON object in the body of a request or an answer; empty if there is none."""
     try:
         found = msgspec.json.decode(str(form.get("body", "")))
     except (msgspec.DecodeError, RecursionError):
@@ -75,7 +75,7 @@ def object_in(form: Mapping[str, Any]) -> dict[str, Any]:
 def _body(media_type: str, body: bytes, masks: Masks, *, is_request: bool) -> dict[str, str]:
     if not body:
         return {}
-    # Clients may send JSON and XML with any media type or none, so a request is judged by what it is.
+    # Clients may send JSON and XML with any media type or none, so the content of the body decides.
     if len(body) > LARGEST or (not is_request and media_type not in _TEXTS):
         return {"omitted": f"{len(body)} bytes"}
     try:
@@ -130,7 +130,7 @@ def _masked_json(text: str, masks: Masks) -> str:
 
 
 def _masked(value: Any, masks: Masks, depth: int) -> Any:
-    """Mask every message in a document: each object with fields of a message."""
+    """Mask every object in a document that has fields of a message."""
     if depth > _DEEPEST:
         return STARS
     if isinstance(value, list):
@@ -165,7 +165,7 @@ def _masked(value: Any, masks: Masks, depth: int) -> Any:
 
 
 def _masked_value(content: Any, masks: Masks) -> Any:
-    """Mask a body that is given as a value of JSON."""
+    """Mask a body that is a JSON value."""
     hidden = masks.body(msgspec.json.encode(content), is_plain=True)
     try:
         return msgspec.json.decode(hidden)
@@ -198,13 +198,13 @@ def _mask_properties(found: dict[str, Any], masks: Masks) -> None:
 
 
 def changed_query(query: str, change: Callable[[str, str], str]) -> str:
-    """A recorded query with each value as ``change`` returns it."""
+    """Return a recorded query with each value replaced by the result of ``change``."""
     pairs = [part.partition("=") for part in query.split("&")]
     return "&".join(name + equals + change(value, name) for name, equals, value in pairs)
 
 
 def changed_body(text: str, change: Callable[[str, str], str]) -> str:
-    """A recorded body with each value as ``change`` returns it, except the content of messages."""
+    """Return a recorded body with each value replaced by the result of ``change``, except message content."""
     if text.lstrip().startswith("<"):
         return _changed_xml(text, change)
     try:
@@ -227,7 +227,7 @@ def _changed_xml(text: str, change: Callable[[str, str], str]) -> str:
 
 
 def changed_properties(text: str, equals: str, end: str, change: Callable[[str, str], str]) -> str:
-    """The properties of a message with the values changed that are not its sender's.
+    """Return a message's properties, with the values that its sender did not set changed.
 
     ``equals`` is between name and value, and ``end`` after each pair.
     """
@@ -241,7 +241,7 @@ def changed_properties(text: str, equals: str, end: str, change: Callable[[str, 
 def changed(
     value: Any, change: Callable[[str, str], str], kept: frozenset[str] = _KEPT, field: str = ""
 ) -> Any:
-    """A document with each text and number as ``change`` returns it, except the fields in ``kept``."""
+    """Return a document with texts and numbers replaced by ``change``, except in fields of ``kept``."""
     match value:
         case str():
             return change(value, field)

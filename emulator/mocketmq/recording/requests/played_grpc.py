@@ -1,4 +1,4 @@
-"""A gRPC client that asks a broker what a recorded client asked."""
+"""A gRPC client that sends the requests of a recorded client to a broker."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from mocketmq.recording.requests.players import NO_MASKS, Change, Form, PlayedCo
 
 
 class PlayedGrpc(PlayedConnection):
-    """A connection over gRPC. The streams of Telemetry stay open until its end."""
+    """A gRPC connection. Its Telemetry streams stay open until it closes."""
 
     def __init__(self, host: str, port: int) -> None:
         codec: Any = Codec()
@@ -69,7 +69,7 @@ class PlayedGrpc(PlayedConnection):
         return grpc_form.answer_form(rpc, made, NO_MASKS)
 
     async def close(self) -> None:
-        """Close the socket, with its streams."""
+        """Close the socket and its streams."""
         self._channel.close()
         if asking := list(self._asking):
             for task in asking:

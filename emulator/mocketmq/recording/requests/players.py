@@ -1,4 +1,4 @@
-"""Clients that ask a broker what recorded clients asked, one for each recorded connection."""
+"""Clients that send the requests of recorded clients to a broker, one for each recorded connection."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ NO_MASKS: Final = Masks((), b"")
 
 Form = Mapping[str, Any]
 Change = Callable[[str, str], str]
-"""Puts a text of a request right for this broker, given the name of its field."""
+"""Translates a text of a request for this broker, given the name of the text's field."""
 
 
 def retrieve(answer: "asyncio.Future[Form]") -> None:
@@ -32,22 +32,22 @@ def retrieve(answer: "asyncio.Future[Form]") -> None:
 
 
 class PlayedConnection(ABC):
-    """A connection. Requests on it begin in the order of the calls."""
+    """A connection, which begins requests in the order of the calls."""
 
     @abstractmethod
     async def begin(self, form: Form, change: Change) -> "asyncio.Future[Form]":
-        """Send a request whose texts ``change`` has put right. Returns its answer to come.
+        """Send a request with its texts translated by ``change``. Returns the future of its answer.
 
         Both raise NoAnswerError.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Close the connection, with what waits on it."""
+        """Close the connection, and cancel its waiting requests."""
 
 
 class PlayedRemoting(PlayedConnection):
-    """A connection over RocketMQ's TCP protocol. It does not answer what the broker asks."""
+    """A connection over RocketMQ's TCP protocol. It does not answer the broker's requests."""
 
     def __init__(self, host: str, port: int, offsets: Callable[[dict[str, str]], dict[str, str]]) -> None:
         self._address = host, port
@@ -105,7 +105,7 @@ class PlayedRemoting(PlayedConnection):
 
 
 class PlayedHttp(PlayedConnection):
-    """A connection to the JSON API or over Aliyun's protocol, on which one request follows the other."""
+    """A connection to the JSON API or over Aliyun's protocol, which sends one request at a time."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url = url
@@ -128,7 +128,7 @@ class PlayedHttp(PlayedConnection):
     async def _ask(self, session: aiohttp.ClientSession, form: Form, change: Change) -> Form:
         headers = self._headers | ({"Content-Type": form["media_type"]} if "media_type" in form else {})
         body = form.get("body")
-        if not form["path"].startswith("/"):  # it would become a part of the address, to another host
+        if not form["path"].startswith("/"):  # else the path could name another host
             raise NoAnswerError(f"not asked: the path is {form['path']!r}; allowed: one that begins with /")
         path, mark, query = form["path"].partition("?")
         path = "/".join(change(each, "") for each in path.split("/"))

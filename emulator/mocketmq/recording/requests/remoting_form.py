@@ -1,4 +1,4 @@
-"""Requests and answers of RocketMQ's TCP protocol as they are recorded, and back."""
+"""Converts requests and answers of RocketMQ's TCP protocol to their recorded form, and back."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -25,16 +25,16 @@ _SENDS: Final = {
     RequestCode.SEND_BATCH_MESSAGE: ("i", "f"),
     RequestCode.SEND_REPLY_MESSAGE_V2: ("i", "f"),
 }
-"""Requests whose body is a message's, with the names of the fields of its properties and flags."""
+"""Requests whose body is a message's, with the names of the fields for its properties and flags."""
 _READS: Final = {
     *(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE),
     *(RequestCode.PEEK_MESSAGE, RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID),
 }
-"""Requests whose answers are records of messages."""
+"""Requests whose answers have records of messages."""
 
 
 def name_of(code: int) -> str:
-    """The name of a request code."""
+    """Return the name of a request code."""
     try:
         return RequestCode(code).name
     except ValueError:
@@ -42,7 +42,7 @@ def name_of(code: int) -> str:
 
 
 def body_form(body: bytes) -> dict[str, str]:
-    """A body as text or, if it is not UTF-8, in base64; without a field if there is none."""
+    """Return a body as text or, if it is not UTF-8, in base64; no field if there is no body."""
     if not body:
         return {}
     if len(body) > LARGEST:
@@ -54,14 +54,14 @@ def body_form(body: bytes) -> dict[str, str]:
 
 
 def body_of(form: Mapping[str, Any]) -> bytes:
-    """The body of a recorded request or answer."""
+    """Return the body of a recorded request or answer."""
     if "body_base64" in form:
         return base64.b64decode(form["body_base64"])
     return str(form.get("body", "")).encode()
 
 
 def request_form(command: Command, masks: Masks) -> dict[str, Any]:
-    """The form of a client's request."""
+    """Return the form of a client's request."""
     ext, body = without_credentials(command.ext), command.body
     if command.code in _SENDS:
         if masks.texts:
@@ -84,7 +84,7 @@ def request_form(command: Command, masks: Masks) -> dict[str, Any]:
 
 
 def answer_form(code: int, command: Command, masks: Masks) -> dict[str, Any]:
-    """The form of the answer to a request with this code."""
+    """Return the form of the answer to a request with this code."""
     form: dict[str, Any] = {"code": command.code, "ext": without_credentials(command.ext)}
     if command.remark:
         form["remark"] = command.remark
@@ -97,9 +97,9 @@ def answer_form(code: int, command: Command, masks: Masks) -> dict[str, Any]:
 
 
 def command_of(form: Mapping[str, Any], opaque: int, change: Callable[[str, str], str]) -> Command:
-    """Make a recorded request again, with another number, and each value as ``change`` returns it.
+    """Rebuild a recorded request with the number ``opaque``, and each value replaced by ``change``.
 
-    The content of messages stays as it is.
+    The content of messages does not change.
     """
     in_properties = _SENDS[form["code"]][0] if form["code"] in _SENDS else ""
     ext = {
@@ -114,7 +114,7 @@ def command_of(form: Mapping[str, Any], opaque: int, change: Callable[[str, str]
     return Command(
         code=form["code"],
         opaque=opaque,
-        flag=0,  # oneway requests get an answer too, which says when they are done
+        flag=0,  # oneway requests also get an answer, which shows when they are done
         language=form["language"],
         version=form["version"],
         serialization=form["serialization"],

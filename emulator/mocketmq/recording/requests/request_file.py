@@ -1,8 +1,8 @@
-"""The file of recorded requests: JSON lines, first the header of a recording, then an event on each line.
+"""The file of recorded requests: JSON lines, first a recording's header, then an event on each line.
 
 The events are in the order in which they happened at the broker: a request arrives, an answer is made, a
-connection ends. So the file says what the broker had done when it answered, and which requests were then
-waiting.
+connection ends. So the file shows what the broker had done before each answer, and which requests were
+waiting at that time.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,20 @@ import msgspec
 from mocketmq.recording.recording import RecordingError, RecordingReader
 
 LARGEST: Final = 4 << 20
-"""Largest body of a request or an answer that is recorded, in bytes."""
+"""Maximum size of a recorded body of a request or an answer, in bytes."""
 
 EventKind = Literal["start", "request", "answer", "left", "lost", "full"]
 
 
 class RequestEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened at ``at_ms`` on the broker's clock. Numbers count from 1 in each run of the broker.
+    """An event at ``at_ms`` on the broker's clock. Numbers count from 1 in each run of the broker.
 
     ``start``: the broker was started, with the next offset of each queue in ``content``. ``request``: request
-    ``number`` came by a ``door`` on a ``connection``; ``broker`` is the index of the one that it reached, of
-    several, and ``ahead_ms`` how far the broker's clock was ahead of the wall clock. ``answer``: the request
-    was answered. ``left``: a connection has ended. ``lost``: ``number`` events are missing, because the disk
-    was slow or they cannot be written as JSON. ``full``: the recording reached its largest size.
+    ``number`` came through a ``door`` on a ``connection``; ``broker`` is the index of the broker that it
+    reached, if there are several, and ``ahead_ms`` is the lead of the broker's clock over the wall clock.
+    ``answer``: the request was answered. ``left``: a connection has ended. ``lost``: ``number`` events are
+    missing, because the disk was slow, or because they cannot be written as JSON. ``full``: the recording
+    reached its maximum size.
     """
 
     kind: EventKind

@@ -1,8 +1,8 @@
-"""Records what clients ask a running broker and are answered, in the file of ``--record-requests``.
+"""Records the requests to a running broker and its answers in the file of ``--record-requests``.
 
-The doors report requests and answers, which takes an entry in a list. A thread makes the lines and writes
-them five times a second, without a sync; after a kill, the last ones may be missing. If the disk is slower
-than the clients, events are left out, and the file says how many: no client waits for a recording.
+The doors report requests and answers, which only adds an entry to a list. A thread makes the lines and writes
+them five times a second, without a sync, so the last lines may be missing after a kill. If the disk is slower
+than the clients, the recorder drops events and records how many, so that no client waits for the recording.
 """
 
 import logging
@@ -24,16 +24,16 @@ from mocketmq.remoting.wire.command import Command
 log = logging.getLogger(__name__)
 
 MOST_WAITING_BYTES: Final = 16 << 20
-"""Approximate memory of events that are not in the file yet; further ones are left out."""
+"""Approximate limit on the memory of events that are not in the file yet; further events are dropped."""
 MOST_BYTES: Final = 1 << 30
 """Size of the file at which a recording ends."""
 _EVENT_BYTES: Final = 1 << 10
 _SAME_MS: Final = 1_000
-"""Difference from the wall clock up to which the broker's clock counts as the wall clock."""
+"""Maximum difference at which the broker's clock counts as equal to the wall clock."""
 
 
 class _Happened(NamedTuple):
-    """An event that waits to be written, with what the door reported."""
+    """An event to be written, with the door's report."""
 
     kind: EventKind
     at_us: int
@@ -45,7 +45,7 @@ class _Happened(NamedTuple):
 
 
 class _Unanswered(NamedTuple):
-    """A request without an answer so far. ``code`` is remoting's, ``rpc`` gRPC's."""
+    """A request that has no answer yet. ``code`` is set for remoting, ``rpc`` for gRPC."""
 
     connection: int
     code: int
@@ -53,7 +53,7 @@ class _Unanswered(NamedTuple):
 
 
 class RequestRecorder:
-    """A tap of the doors that records into a new file, or continues that of an earlier run.
+    """A tap of the doors that records into a new file, or continues the file of an earlier run.
 
     Raises RecordingError.
     """
@@ -74,14 +74,14 @@ class RequestRecorder:
         )
         self._unanswered: dict[int, _Unanswered] = {}
         self._open: dict[int, set[int]] = {}  # numbers of unanswered requests, by connection
-        self._brokers: dict[int, int] = {}  # that connections reached, if it is not the first
+        self._brokers: dict[int, int] = {}  # indexes of brokers that connections reached, if not the first
         begun = {
             f"{each.topic}/{each.queue_id}": each.next_offset for each in topics.queues if each.next_offset
         }
         self._note("start", 0, 0, {"offsets": begun}, 0)
 
     def start(self) -> None:
-        """Begin to write in the background."""
+        """Start writing in the background."""
         self._thread.start()
 
     # The tap
@@ -98,7 +98,7 @@ class RequestRecorder:
         self._note("left", 0, connection, None, 0)
 
     def asked(self, connection: int, request: Any) -> int:
-        """Record a request. Return its number, or 0 if it is left out."""
+        """Record a request. Return its number, or 0 if it is dropped."""
         number = self._requests + 1
         if not self._note("request", number, connection, request, _size_of(request)):
             return 0
@@ -115,7 +115,7 @@ class RequestRecorder:
 
     @property
     def _grpc(self) -> Any:
-        """The forms of gRPC. Their import takes protobuf, which is loaded once a gRPC client has come."""
+        """The module for gRPC, imported on first use because it needs protobuf."""
         from mocketmq.recording.requests import grpc_form  # noqa: PLC0415
 
         return grpc_form
@@ -137,11 +137,11 @@ class RequestRecorder:
         return True
 
     async def close(self) -> None:
-        """Write all that was recorded to the disk."""
+        """Write all recorded events to the disk."""
         await self._thread.close()
 
     def _write(self) -> None:
-        """Let the thread write what waits, after what it has begun to write."""
+        """Let the thread write the waiting events after those that it is already writing."""
         if not self._thread.is_writing:
             self._bytes_in_thread = 0
         if not self._waiting and not self._lost:
@@ -169,7 +169,7 @@ class RequestRecorder:
             self._thread.fail(error)
 
     def _line_or_loss(self, event: _Happened) -> RequestEvent | None:
-        """The line of an event, if it has one. One that has no form is lost, and no others with it."""
+        """Return the line of an event, if it has one. An event without a form is lost alone."""
         try:
             return self._line(event)
         except Exception as error:  # noqa: BLE001 - whatever a client sends, the recording goes on
@@ -177,7 +177,7 @@ class RequestRecorder:
             return RequestEvent(kind="lost", at_ms=event.at_us // US_PER_MS, number=1)
 
     def _line(self, event: _Happened) -> RequestEvent | None:
-        """The line of an event, if it has one."""
+        """Return the line of an event, if it has one."""
         at_ms = event.at_us // US_PER_MS
         match event.kind:
             case "request":
@@ -203,7 +203,7 @@ class RequestRecorder:
                 return RequestEvent(kind="answer", at_ms=at_ms, number=event.number, content=content)
             case "left":
                 unanswered = self._open.pop(event.connection, None)
-                if unanswered is None:  # it asked nothing
+                if unanswered is None:  # it sent no request
                     return None
                 for number in unanswered:
                     del self._unanswered[number]
@@ -223,7 +223,7 @@ class RequestRecorder:
         self._open.setdefault(event.connection, set()).add(event.number)
 
     def _request(self, request: Any) -> tuple[str, dict[str, Any]]:
-        """The door and the form of a request."""
+        """Return the door and the form of a request."""
         match request:
             case Command():
                 return "remoting", remoting_form.request_form(request, self._masks)
@@ -245,6 +245,6 @@ class RequestRecorder:
 
 
 def _size_of(request: Any) -> int:
-    """Approximate number of bytes of a request: its body, and fields that clients choose."""
+    """Return the approximate size of a request: its body, and fields that clients choose."""
     fields = request.ext.values() if isinstance(request, Command) else ()
     return len(request.body) + sum(map(len, fields))

@@ -1,10 +1,10 @@
 """Replays recorded requests on another broker, and compares its answers with the recorded ones.
 
-The events of a recording are played in their order, one at a time, so that the outcome does not depend on
-chance. A request is sent when the recorded broker answered it, because that is when it took effect; all
-earlier ones of its connection go first. So is a long poll, which then finds what the recorded one waited for:
-requests that were in progress at that moment are sent before it, but for sends whose messages it did not get.
-Each request has its recorded distance from the begin, on the broker's clock.
+The replay plays the events of a recording in their order, one at a time, so that the outcome does not depend
+on chance. It sends a request at the recorded time of its answer, when the request took effect, and after all
+earlier requests of the same connection. The same holds for a long poll, so the poll finds the messages for
+which the recorded poll waited: requests in progress at that time are sent before the poll, except sends whose
+messages the poll did not get. Each request keeps its recorded distance from the start, on the broker's clock.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ from mocketmq.recording.requests.value_map import ValueMap
 from mocketmq.remoting.wire.codes import RequestCode
 
 PATIENCE_S: Final = 20.0
-"""Real seconds to wait for an answer, besides the time that the request itself may wait."""
+"""Real seconds to wait for an answer, in addition to the waiting time of the request itself."""
 _OF_PROCESS: Final = {
     *(RequestCode.GET_BROKER_RUNTIME_INFO, RequestCode.VIEW_BROKER_STATS_DATA, RequestCode.GET_BROKER_CONFIG),
     *(RequestCode.GET_NAMESRV_CONFIG, RequestCode.GET_BROKER_HA_STATUS),
 }
-"""Requests whose answers tell of the process: only their codes are compared."""
+"""Requests whose answers describe the broker's process. Only their codes are compared."""
 _PATHS_OF_PROCESS: Final = ("/v1/info", "/v1/reports", "/v1/snapshots", "/v1/brokers")
 _RESET: Final = "/v1/reset"
 _STREAMS: Final = ("/v1/stream", "/v1/reports")
 _WALL_FIELDS: Final = frozenset(("start_deliver_ms", "born_ms"))
-"""Fields of JSON requests that have times of the client's clock; all others have the broker's."""
+"""Fields of JSON requests with times of the client's clock. Other fields have times of the broker's clock."""
 _CONTENT_FIELDS: Final = frozenset(("key", "tag", "text"))
-"""Fields of JSON requests that ask for content of messages, or for an id."""
+"""Fields of JSON requests that search for content of messages, or for an id."""
 _QUEUE_FIELDS: Final = ("queueOffset", "commitOffset", "offset")
 _LOG_FIELDS: Final = ("commitLogOffset", "commitOrRollbackOffset")
 
@@ -57,7 +57,7 @@ Progress = Callable[[str, int, int | None], object]
 
 
 class _Asked:
-    """A recorded request. ``answer`` is its answer to come, once it is sent."""
+    """A recorded request. Once it is sent, ``answer`` is the future of its answer."""
 
     def __init__(self, line: EventLine, target_ms: int, form: Form) -> None:
         self.line = line
@@ -69,14 +69,14 @@ class _Asked:
 
 
 class HttpTarget(NamedTuple):
-    """The broker's HTTP port, with what the JSON API needs in each request."""
+    """The broker's HTTP port, with the headers that the JSON API needs in each request."""
 
     url: str
     headers: Mapping[str, str]
 
 
 class RequestReplay:
-    """A replay, whose ``findings`` count as it goes on."""
+    """A replay, which updates its ``findings`` as it runs."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class RequestReplay:
         self.findings.notes["requests without a recorded answer"] += len(self._asked)
 
     async def _higher_offsets(self, recorded: Mapping[str, int]) -> dict[str, int]:
-        """How much higher the queues' next offsets are than at the begin of the recording."""
+        """Return how much higher each queue's next offset is than at the start of the recording."""
         found = {
             f"{topic['name']}/{queue['queue_id']}": queue["max_offset"]
             for topic in await self._broker.topics()
@@ -129,7 +129,7 @@ class RequestReplay:
         return {of: by for of, by in higher.items() if by}
 
     def _scan(self) -> None:
-        """Learn from the answers what the replay needs to know before it sends their requests."""
+        """Read from the recorded answers what the replay needs to know before it sends the requests."""
         with RecordingReader(self._recording.path) as recording:
             running: dict[int, RequestEvent] = {}
             overtaken: set[int] = set()  # requests that were running when a poll found messages
@@ -171,7 +171,7 @@ class RequestReplay:
                 asked = self._asked.pop(event.number, None)
                 if asked is not None:
                     await self._answer(asked, event, target_ms)
-                    if asked.form.get("path") == _RESET:  # it may set the clock back
+                    if asked.form.get("path") == _RESET:  # this may set the clock back
                         await self.pace.begin()
                         target_ms = self._target_ms(event)
                 await self.pace.reach(target_ms)
@@ -183,7 +183,7 @@ class RequestReplay:
                 self.findings.notes["end at the largest size of a recording"] += 1
 
     def _target_ms(self, event: RequestEvent) -> int:
-        """The time of an event on this broker's clock. What a recorded time is here follows from it."""
+        """Return the time of an event on this broker's clock, and shift recorded times accordingly."""
         target_ms = self.pace.target_ms(event.at_ms)
         self.values.shift_ms = target_ms - event.at_ms
         return target_ms
@@ -212,7 +212,7 @@ class RequestReplay:
             await self._send_up_to(asked)
 
     async def _send_up_to(self, asked: _Asked) -> None:
-        """Send a request, and before it the earlier ones of its connection."""
+        """Send a request after the earlier requests of its connection."""
         unsent = self._unsent[asked.event.connection]
         while asked.event.number in unsent:
             earliest = unsent.pop(next(iter(unsent)))
@@ -242,7 +242,7 @@ class RequestReplay:
             self._compare(asked, event.content, found)
 
     async def _answer_to(self, asked: _Asked) -> Form | None:
-        """The answer to a request that was sent; None with a ``failure``."""
+        """Return the answer to a request, or None, with ``failure`` set if the request was sent."""
         if asked.answer is None:
             return None
         limit_s = PATIENCE_S + wait_ms(asked.event.door, asked.form) / 1_000
@@ -256,7 +256,7 @@ class RequestReplay:
         return None
 
     async def _send_before(self, poll: RequestEvent) -> None:
-        """Send the requests that may have let a poll find messages."""
+        """Send the requests that may have made messages available to a poll."""
         text = msgspec.json.encode(poll.content).decode()
         unsent = [each for of_one in self._unsent.values() for each in of_one.values()]
         for asked in sorted(unsent, key=lambda each: each.event.number):
@@ -276,7 +276,7 @@ class RequestReplay:
         self.findings.add_answer(asked.line, differences(recorded, found, self.values, owner))
 
     def _change_of(self, event: RequestEvent) -> Callable[[str, str], str]:
-        """What puts the values of a request right for this broker."""
+        """Return a function that translates the values of a request for this broker."""
         wall_shift_ms = wall_us() // US_PER_MS - (event.at_ms - event.ahead_ms)
 
         def change(text: str, field: str) -> str:
@@ -333,7 +333,7 @@ def _waits(event: RequestEvent) -> bool:
 
 
 def _unplayable(event: RequestEvent) -> str:
-    """Why a request cannot be played again; "" if it can."""
+    """Return the reason why a request cannot be replayed; empty if it can."""
     if "omitted" in event.content:
         return "requests with a body that is not recorded"
     if event.door == "json" and event.content["path"].startswith(_STREAMS):
@@ -348,7 +348,7 @@ def _tells_of_process(event: RequestEvent) -> bool:
 
 
 def _queue_of(ext: Mapping[str, str], recorded: Form) -> str:
-    """The queue of a request or its answer, as ``topic/queue``; "" if it is of no queue."""
+    """Return the queue of a request or its answer, as ``topic/queue``; empty if it has none."""
     topic = ext.get("topic", ext.get("b"))
     queue = recorded.get("ext", {}).get("queueId", ext.get("queueId", ext.get("e")))
     return f"{topic}/{queue}" if topic and queue is not None else ""

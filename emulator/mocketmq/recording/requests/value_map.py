@@ -1,8 +1,8 @@
-"""What the values of a recording are at the broker that it is replayed on: ids, handles, addresses, times.
+"""Maps ids, handles, addresses and times of a recording to their values at the broker of the replay.
 
-A broker makes ids and handles of its own, and clients give them back. So the map learns from each pair of
-answers what a recorded value has become, and puts that into the requests that follow. One value stands for
-one other, in both directions: if the next pair says otherwise, the answers differ.
+Each broker makes its own ids and handles, which clients send back. So the map learns the new value for each
+recorded value from a pair of answers, and puts it into later requests. The mapping is one to one: a later
+pair of answers that contradicts it is a difference.
 """
 
 import re
@@ -13,7 +13,7 @@ from mocketmq.errors import InvalidArgumentError
 from mocketmq.instant import format_instant, parse_instant_ms
 
 TOLERANCE_MS: Final = 1_000
-"""How far a time in an answer may be from the recorded one. A request may have taken that long."""
+"""Maximum distance of a time in an answer from the recorded time, because requests take time."""
 _IDENTITIES: Final = frozenset(
     (
         *("msgid", "msgids", "messageid", "messageids", "offsetmsgid", "offsetmessageid", "transactionid"),
@@ -21,25 +21,25 @@ _IDENTITIES: Final = frozenset(
         *("requestid", "uniqkey", "extrainfo", "popck", "originmessageid", "dlqoriginmessageid", "id"),
     )
 )
-"""Names of fields of ids and handles, in small letters and without other characters."""
+"""Names of fields with ids and handles, in the form of ``plain_name``."""
 _SHORTEST: Final = 8
-"""Length of the shortest text that is put in the place of another."""
+"""Minimum length of a text that is replaced."""
 _PARTS: Final = re.compile(r"(\[?[\w.:-]{1,255}\]?:\d{1,5}(?!\d)|[^\W_]+(?:[\w+=-]*[\w+=-])?)")
-"""Parts of a text that may stand for others: addresses with a port, and words."""
+"""Parts of a text that may be replaced: addresses with a port, and words."""
 _ADDRESS: Final = re.compile(r"\[?[0-9A-Za-z.:-]+\]?:\d{1,5}")
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _MS_LETTERS: Final = len("2030-01-31T15:00:00.000Z")
 _LENGTHS_MS: Final = {13: 1, 16: US_PER_MS}
-"""Units of a time in milliseconds and microseconds, by its number of digits."""
+"""Units per millisecond of a time in milliseconds or microseconds, by its number of digits."""
 
 
 def plain_name(name: str) -> str:
-    """The name of a field without its protocol's manner: ``message_id``, ``messageId`` and ``MessageId``."""
+    """Return one form for a field's name in all protocols: ``message_id``, ``messageId``, ``MessageId``."""
     return re.sub("[^0-9a-z]", "", name.lower())
 
 
 class ValueMap:
-    """Recorded values and what they have become. ``shift_ms`` is from the recording's clock to this one."""
+    """Recorded values with their values here. ``shift_ms`` is this clock's lead over the recorded clock."""
 
     def __init__(self) -> None:
         self.shift_ms = 0
@@ -54,7 +54,7 @@ class ValueMap:
     # Requests
 
     def changed(self, text: str, shift_ms: int) -> str:
-        """A text of a request with the values of this broker. ``shift_ms`` is for times not seen before."""
+        """Return a request's text with this broker's values. ``shift_ms`` moves times not seen before."""
         known = self.changed_id(text)
         if known != text:
             return known
@@ -62,7 +62,7 @@ class ValueMap:
         return _PARTS.sub(lambda found: self._part(found[0], shift_ms), instant)
 
     def changed_id(self, text: str) -> str:
-        """The text itself, unless it is an id that is another one here."""
+        """Return the text, or this broker's id if the text is a recorded id."""
         return self._found.get(text, text)
 
     def _part(self, part: str, shift_ms: int) -> str:
@@ -82,7 +82,7 @@ class ValueMap:
     # Answers
 
     def is_same(self, name: str, recorded: object, found: object) -> bool:
-        """Whether a value of a field is what the recorded one has become."""
+        """Whether a field's value corresponds to the recorded value."""
         if isinstance(recorded, bool) or isinstance(found, bool):
             return recorded is found
         if recorded == found:
@@ -94,26 +94,26 @@ class ValueMap:
         return False
 
     def is_same_offset(self, owner: str, recorded: str, found: str) -> bool:
-        """Whether an offset is as much higher than the recorded one as the queue was at the begin."""
+        """Whether an offset differs from the recorded one by the queue's difference at the start."""
         try:
             return int(found) - int(recorded) == self.offsets.get(owner, 0)
         except ValueError:
             return False
 
     def is_same_place(self, recorded: str, found: str) -> bool:
-        """Whether a place in the log of all messages is the one that this recorded place stands for."""
+        """Whether a log offset corresponds to the recorded log offset."""
         if recorded == found:
             return True
         known = self._places.setdefault(recorded, found)
         return known == found and self._recorded_places.setdefault(found, recorded) == recorded
 
     def moved_offset(self, owner: str, text: str) -> str:
-        """An offset of a request, as it is here."""
+        """Return this broker's offset for a recorded offset."""
         higher = self.offsets.get(owner, 0)
         return str(int(text) + higher) if higher and text.isdecimal() else text
 
     def moved_place(self, text: str) -> str:
-        """A place in the log of a request, as it is here."""
+        """Return this broker's log offset for a recorded one."""
         return self._places.get(text, text)
 
     def _is_same_text(self, name: str, recorded: str, found: str) -> bool:
@@ -129,7 +129,7 @@ class ValueMap:
         )
 
     def _learn_parts(self, recorded: str, found: str) -> None:
-        """Learn the times inside a handle, because clients put handles together of parts."""
+        """Learn the times inside a handle, because clients assemble handles from parts."""
         theirs, ours = _PARTS.split(recorded), _PARTS.split(found)
         if len(theirs) == len(ours) > 3:
             for one, other in zip(theirs, ours, strict=True):
@@ -160,7 +160,7 @@ class ValueMap:
         return abs(found_ms - recorded_ms - self.shift_ms) <= TOLERANCE_MS
 
     def _learn(self, recorded: str, found: str) -> bool:
-        """Learn a pair of values, or return False if one of them already belongs to another value."""
+        """Learn a pair of values. Return False if one of them already belongs to another value."""
         if min(len(recorded), len(found)) < _SHORTEST:
             return False
         known = self._found.get(recorded), self._recorded.get(found)
