@@ -1,8 +1,8 @@
 """Access control for gRPC: verifies the sender's signature, and maps RPCs to the permissions they need.
 
-The needs are upstream's (PlainAccessResource.java, 5.3.3; DefaultAuthorizationContextBuilder.java, 5.5.0).
-As in 5.5.0 but not in 5.3.3, a producer's Telemetry stream needs PUB on its topics, and a Heartbeat SUB on
-its group.
+The required permissions are upstream's (PlainAccessResource.java, 5.3.3;
+DefaultAuthorizationContextBuilder.java, 5.5.0). As in 5.5.0 but not in 5.3.3, a producer's Telemetry stream
+needs PUB on its topics, and a Heartbeat SUB on its group.
 
 The sender signs in the header ``authorization`` (DefaultAuthenticationContextBuilder, 5.3.3):
 ``MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX``. The signature is computed from
@@ -23,12 +23,12 @@ from mocketmq.errors import AuthError
 
 
 def needs(rpc: str, request: Any) -> Iterable[Need]:
-    """The permissions that a request needs. Every RPC must have a row in the table."""
+    """Return the permissions that a request needs. Every RPC must have a row in the table."""
     return TABLE[rpc](request)
 
 
 def settings_needs(settings: Any) -> Iterator[Need]:
-    """The permissions that a client needs for the settings on its Telemetry stream."""
+    """Return the permissions that a client needs for the settings on its Telemetry stream."""
     for topic in settings.publishing.topics:
         yield from to_produce(topic.name)
     if settings.WhichOneof("pub_sub") == "subscription":
@@ -60,7 +60,7 @@ def _consumes(request: Any) -> Iterator[Need]:
 
 
 def _hides(request: Any) -> Iterator[Need]:
-    """Changing an invisible duration needs no more of a user than the group."""
+    """Require only the group's permission of a user that changes an invisible duration."""
     of_group, *of_topic = to_consume(request.topic.name, request.group.name)
     yield of_group
     yield from (need._replace(actions=None) for need in of_topic)
@@ -92,7 +92,7 @@ TABLE: Final[Mapping[str, Callable[[Any], Iterable[Need]]]] = {
 
 
 def signer_of(access: Access, headers: Mapping[str, str], host: str) -> Account | None:
-    """The account that signed a request; None if the sender needs no signature. Raises AccessError."""
+    """Return the account that signed a request; None if the sender needs no signature. Raises AccessError."""
     accounts = access.accounts
     if accounts.trusts(host):
         return None
@@ -108,7 +108,7 @@ def signer_of(access: Access, headers: Mapping[str, str], host: str) -> Account 
 
 
 def _credential_and_signature(header: str, date: str) -> tuple[str, bytes]:
-    """The access key and the signature in the header ``authorization``. Raises AuthError."""
+    """Return the access key and the signature in the header ``authorization``. Raises AuthError."""
     if not header:
         return "", b""
     if not date:

@@ -63,12 +63,12 @@ async def acknowledge(call: Call) -> Any:
 async def change_invisible_duration(call: Call) -> Any:
     """Set when a message becomes visible again, either for a retry or to give its consumer more time.
 
-    With ``suspend``, which only lite topics have, all messages that this receive got from the lite topic are
-    postponed together, and the receive does not count as an attempt.
+    With ``suspend``, which only lite topics support, all messages that the same receive returned from the
+    lite topic are postponed together, and the receive does not count as an attempt.
     """
     group, handle = _group(call), call.request.receipt_handle
     invisible_us = us_of(call.request.invisible_duration)
-    answer = set_status(_ChangeAnswer(receipt_handle=handle))  # SDKs keep it even after an error
+    answer = set_status(_ChangeAnswer(receipt_handle=handle))  # SDKs store this handle even after an error
     try:
         check_invisible(invisible_us, 0)
     except GrpcError as error:

@@ -18,7 +18,7 @@ from mocketmq.settings import Settings
 class Call(NamedTuple):
     """A request, its sender, and the real seconds until its deadline (None means no deadline).
 
-    ``local`` is the broker whose endpoint the client has reached; None if it is that of the cluster.
+    ``local`` is the broker to whose endpoint the client is connected; None for the cluster's endpoint.
     """
 
     broker: Broker
@@ -32,7 +32,7 @@ class Call(NamedTuple):
 
 
 def topic_of(resource: Any) -> str:
-    """The name of a topic that clients may use. Raises GrpcError."""
+    """Return the name of a topic that clients may use. Raises GrpcError."""
     name = str(resource.name)
     try:
         check_topic_name(name)
@@ -44,7 +44,7 @@ def topic_of(resource: Any) -> str:
 
 
 def group_of(resource: Any) -> str:
-    """The name of a consumer group. Raises GrpcError."""
+    """Return the name of a consumer group. Raises GrpcError."""
     name = str(resource.name)
     try:
         check_group_name(name)

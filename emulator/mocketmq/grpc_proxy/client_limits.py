@@ -1,9 +1,9 @@
-"""Limits on the headers, frames, requests and connections of a gRPC client; `memory` limits their bytes.
+"""Constants: limits on the size, number and rate of what a gRPC client sends; `memory` limits the total.
 
-The limits on cheap frames follow Netty, on which RocketMQ's proxy runs: Http2MaxRstFrameDecoder (200
-RST_STREAM in 30 s) and DefaultHttp2ConnectionDecoder (empty DATA). Clients send PING and WINDOW_UPDATE in
-proportion to the data they receive. Their allowance therefore grows with the bytes sent to them, much as
-grpc-go's server resets its ping strikes.
+The limits on frames that cost a client little follow Netty, on which RocketMQ's proxy runs:
+Http2MaxRstFrameDecoder (200 RST_STREAM in 30 s) and DefaultHttp2ConnectionDecoder (empty DATA). Clients send
+PING and WINDOW_UPDATE in proportion to the data that they receive. The limit on these frames therefore grows
+with the bytes sent to the client, much as grpc-go's server resets its ping strikes.
 """
 
 from typing import Final
@@ -23,8 +23,8 @@ MAX_DRAINED_BYTES: Final = 64 << 20
 """Maximum number of bytes of a refused request to read and discard before its stream is reset."""
 MAX_POLL_BYTES: Final = 64 << 10
 MAX_COMMAND_BYTES: Final = 4 << 20
-"""Maximum sizes of a receive request and a Telemetry command. They are not counted while they run, because
-they may run for a long time."""
+"""Maximum sizes of a receive request and a Telemetry command. `memory` does not count them while they run,
+because they may run for a long time."""
 MAX_COMMANDS: Final = 64
 """Maximum number of unread messages on a stream."""
 
@@ -59,10 +59,10 @@ MAX_ANSWERED: Final = 1_000
 """Maximum number of PING, WINDOW_UPDATE and small DATA frames, plus ``BYTES_PER_ANSWERED``'s allowance."""
 SMALL_BYTES: Final = 64
 BYTES_PER_ANSWERED: Final = 1 << 10
-"""Number of bytes sent to the client that allow it one more PING, WINDOW_UPDATE or small DATA frame."""
+"""Number of bytes sent to a client for which it may send one more PING, WINDOW_UPDATE or small DATA frame."""
 
 IDLE_S: Final = 120.0
-"""Time without an RPC after which a connection is closed, as upstream (grpcClientIdleTimeMills)."""
+"""Time without an RPC after which a connection is closed, as in upstream (grpcClientIdleTimeMills)."""
 STALLED_S: Final = 30.0
 """Time without a further byte after which an incomplete request is refused."""
 LINGER_S: Final = 1.0

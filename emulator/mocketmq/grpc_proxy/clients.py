@@ -62,7 +62,7 @@ class GrpcClient:
         self.remote = remote
         self.request_timeout_us = REQUEST_TIMEOUT_US
         self.topics: list[str] = []  # topics that it produces to
-        self.properties: Mapping[str, str] = {}  # what the application tells about itself
+        self.properties: Mapping[str, str] = {}  # the application's description of itself
         self.is_lite = False  # consumes lite topics
         self.told_us: int | None = None  # when it was told to reconnect, in real time
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
@@ -70,7 +70,7 @@ class GrpcClient:
 
     @property
     def broker_index(self) -> int | None:
-        """The index of the broker that has the endpoint; None for the cluster's, which speaks for all."""
+        """The index of the endpoint's broker; None for the cluster's endpoint, which serves all brokers."""
         return None if self._local is None else self._local.share.position
 
     def notify_members_changed(self, group: str) -> None:
@@ -88,7 +88,7 @@ class GrpcClient:
         self.commands.put_nowait(command)
 
     def reconnect(self) -> None:
-        """Tell the client to connect anew."""
+        """Tell the client to reconnect."""
         self.told_us = steady_us()
         self.questions.reconnect()
 
@@ -100,7 +100,7 @@ class GrpcClient:
 
     @property
     def is_reconnecting(self) -> bool:
-        """Whether the client was told to reconnect, and may be about to."""
+        """Whether the client was told to reconnect, and may still do so."""
         return self.told_us is not None and steady_us() - self.told_us < RECONNECT_US
 
     async def push_reply(self, reply: PushedReply) -> None:  # noqa: ARG002 - the broker's interface
@@ -108,7 +108,7 @@ class GrpcClient:
         raise self._unable("take replies")
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """Return the client's settings and, as upstream, its thread stacks, which the client is asked for."""
+        """Return the client's settings and, like upstream, its thread stacks, requested from the client."""
         member = self._broker.registry.clients.consumer(group, client_id)
         if member is None:
             raise ClientOfflineError(f"The Consumer <{group}> <{client_id}> not online")
@@ -128,7 +128,7 @@ class GrpcClient:
 
 
 class GrpcClients:
-    """All gRPC clients. The broker's registry holds them, too."""
+    """All gRPC clients, which are also in the broker's registry."""
 
     def __init__(self, registry: Clients) -> None:
         self._registry = registry
@@ -182,7 +182,7 @@ class GrpcClients:
         return streams[-1].request_timeout_us if streams else REQUEST_TIMEOUT_US
 
     def is_lite(self, client_id: str) -> bool | None:
-        """Whether a connected client's settings say that it consumes lite topics; None without settings."""
+        """Whether a connected client's settings name it a consumer of lite topics; None without settings."""
         streams = self._streams.get(client_id)
         return streams[-1].is_lite if streams else None
 
@@ -193,7 +193,7 @@ class GrpcClients:
             streams[-1].notify_unsubscribed(lite_topic)
 
     def owner(self, client_id: str) -> str | None:
-        """The access key that registered a connected client, if it needs one."""
+        """Return the access key that registered a connected client, if clients need one."""
         streams = self._streams.get(client_id)
         account = streams[0].account if streams else None
         return None if account is None else account.access_key
@@ -218,7 +218,7 @@ class GrpcClients:
             self._registry.gone(client)
 
     def gone(self, client: GrpcClient) -> bool:
-        """Remove an ended stream. Returns whether the client has left, and is not about to come back."""
+        """Remove an ended stream. Returns whether the client has left and is not reconnecting."""
         client.questions.end()
         self._registry.gone(client)
         streams = self._streams.get(client.client_id, [])

@@ -10,7 +10,7 @@ from mocketmq.errors import EmulatorError, RefusedError, wire_codes
 
 
 class Code(IntEnum):
-    """The codes that only this protocol has; the broker's errors define the others."""
+    """The codes that exist only in this protocol; the broker's errors define the others."""
 
     OK = 20_000
     MULTIPLE_RESULTS = 30_000
@@ -50,7 +50,7 @@ class GrpcError(RefusedError):
 
 
 def code_of(error: EmulatorError) -> int:
-    """The code that clients get for the error."""
+    """Return the code that clients get for the error."""
     return error.code if isinstance(error, GrpcError) else wire_codes(error).grpc
 
 
@@ -61,12 +61,12 @@ def set_status(answer: Any, code: int = Code.OK, message: str = "OK") -> Any:
 
 
 def common_code(codes: list[int]) -> int:
-    """The status of a response whose entries have these codes."""
+    """Return the status of a response whose entries have these codes."""
     return codes[0] if len(set(codes)) == 1 else Code.MULTIPLE_RESULTS
 
 
 def name_of(code: int) -> str:
-    """The name of a code, which the proxy sends as the text of a response with entries."""
+    """Return a code's name, which the proxy sends as the text of a response with entries."""
     return Code(code).name if code in set(Code) else str(code)
 
 

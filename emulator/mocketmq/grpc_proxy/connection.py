@@ -28,10 +28,11 @@ class GrpcConnection(asyncio.BufferedProtocol):
 
     ``running``, ``incoming`` and ``unread`` count the bytes that the connection occupies, for ``memory``.
     ``quiet`` counts checks without an RPC. ``tap_number`` is its number in a recording of requests. ``local``
-    is the broker whose endpoint the client has reached; None if the endpoint is that of the cluster.
+    is the broker to whose endpoint the client is connected; None for the cluster's endpoint.
     """
 
-    # Shared, because each read is copied out at once. It takes only as much memory as the largest read.
+    # Shared by all connections, because each read is copied at once. It occupies only as much memory as the
+    # largest read.
     _buffer = memoryview(mmap(-1, READ_BYTES, access=ACCESS_COPY))
 
     def __init__(

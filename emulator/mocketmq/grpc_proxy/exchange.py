@@ -1,4 +1,4 @@
-"""The request and responses of one RPC as protobuf messages, counted for the memory limits, or tapped."""
+"""The requests and responses of one RPC as protobuf messages, counted for the memory limits, or tapped."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ class Exchange:
 
     @property
     def local(self) -> RegisteredBroker | None:
-        """The broker whose endpoint the client has reached; None for that of the cluster."""
+        """The broker to whose endpoint the client is connected; None for the cluster's endpoint."""
         found: RegisteredBroker | None = self._connection.local
         return found
 
@@ -97,8 +97,8 @@ class Exchange:
     def reserve(self, most: int) -> int:
         """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved.
 
-        Raises CancelledError if the client has disconnected, so that nothing is read for it: its handler is
-        to be cancelled anyway, a few turns of the event loop later.
+        Raises CancelledError if the client has disconnected, so that the broker reads nothing for it. The
+        handler would be cancelled anyway, a few turns of the event loop later.
         """
         if not self.stream.is_connected:
             raise asyncio.CancelledError
@@ -126,7 +126,7 @@ class Exchange:
 class TappedExchange(Exchange):
     """An exchange that is reported to the tap: each request once it is read, its responses once complete.
 
-    On the stream of Telemetry, each response answers the last request.
+    On a Telemetry stream, each response belongs to the last request.
     """
 
     def __init__(self, memory: Memory, stream: Stream, request: Any, tap: DoorTap, rpc: str) -> None:

@@ -4,16 +4,16 @@
 the next turns, which serve the waiting connections in order. While connections wait, another connection still
 gets the frames of one request handled on arrival, so floods do not hold up an occasional client.
 
-A request of such a client needs ten to twenty turns of the event loop. A turn that handles waiting frames is
-therefore followed by a pause of three times its length, in which turns are short. Floods get a quarter of the
-loop's time. Clients that send real requests lose nothing: their requests are processed in the pauses, and
-take longer than these.
+A request of an occasional client needs ten to twenty turns of the event loop. A turn that handles waiting
+frames is therefore followed by a pause of three times its length, in which turns are short. Floods get a
+quarter of the loop's time. Clients that send real requests lose nothing: their requests are processed in the
+pauses, and take longer than these.
 
 *Requests* cost ten times as much as the two frames that begin one. Handlers that begin together go through
 their steps together, so a turn with many of them is long for everybody. Requests therefore begin at once
-unless many others do so in the same turn. The requests of a connection that is behind with its frames, and
-all that come after those, wait in line; each turn begins the next of them, connection by connection. No time
-passes between these turns, so a single busy client gets the whole loop.
+unless many others do so in the same turn. The requests of a connection with waiting frames, and all requests
+after them, wait in a queue; each turn begins the next few, connection by connection. There is no pause
+between these turns, so a single busy client gets the whole loop.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Behind(Protocol):
 
 
 class FairShare:
-    """The budget of a turn, and the queue of waiting connections, which get a few frames each handled."""
+    """The budget of a turn, and the queue of waiting connections; each turn handles a few frames of each."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

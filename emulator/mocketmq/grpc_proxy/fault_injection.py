@@ -27,12 +27,12 @@ _WORDS: Final[Mapping[str, Operation]] = {
     "QueryRoute": "route",
     "Heartbeat": "heartbeat",
 }
-"""RPCs that fault rules also know by a name that all protocols share."""
+"""RPCs for which fault rules also accept a name that all protocols share."""
 _OTHERS: Final = ("QueryAssignment", "RecallMessage", "NotifyClientTermination", "SyncLiteSubscription")
 
 
 def operations() -> Iterable[str]:
-    """All names of RPCs that fault rules can match."""
+    """Return all names of RPCs that fault rules can match."""
     return (*_WORDS, *_WORDS.values(), *_OTHERS)
 
 
@@ -83,7 +83,7 @@ def _request_attributes(broker: Broker, rpc: str, exchange: "Exchange", request:
 
 
 def _broker_name(broker: Broker, request: Any) -> str | None:
-    """The broker that a request names by its queue, or by the first of its receipt handles, if any."""
+    """Return the broker that a request names in its queue or in its first receipt handle, if any."""
     queue = getattr(request, "message_queue", None)
     if queue is not None:
         return queue.broker.name or None

@@ -68,24 +68,24 @@ class Http2Error(Exception):
 
 
 def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
-    """A whole frame."""
+    """Make a whole frame."""
     return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream_id.to_bytes(4, "big") + payload
 
 
 def settings_frame(settings: dict[Http2Setting, int]) -> bytes:
-    """The frame that announces these settings."""
+    """Make the frame that announces these settings."""
     pairs = (key.to_bytes(2, "big") + value.to_bytes(4, "big") for key, value in settings.items())
     return frame(Frame.SETTINGS, 0, 0, b"".join(pairs))
 
 
 def goaway_frame(last_stream_id: int, code: Http2Code, why: str = "") -> bytes:
-    """The frame that announces the end of the connection."""
+    """Make the frame that announces the end of the connection."""
     payload = last_stream_id.to_bytes(4, "big") + code.to_bytes(4, "big") + why.encode()
     return frame(Frame.GOAWAY, 0, 0, payload)
 
 
 def without_padding(flags: int, payload: memoryview) -> memoryview:
-    """The content of a DATA or HEADERS frame. Raises Http2Error."""
+    """Return the content of a DATA or HEADERS frame. Raises Http2Error."""
     if not flags & PADDED:
         return payload
     if not payload or payload[0] >= len(payload):
@@ -158,7 +158,7 @@ EMPTY_TABLE: Final = b"\x20"
 
 
 def header(name: str, value: str) -> bytes:
-    """One header."""
+    """Encode one header."""
     return b"\0" + _text(name.encode()) + _text(value.encode())
 
 
@@ -179,7 +179,7 @@ OK_TRAILERS_BLOCK: Final = header("grpc-status", "0")
 
 
 def trailers_block(status: int, message: str) -> bytes:
-    """The trailers that end an RPC. After ``HEADERS_BLOCK`` they also make a response without a message."""
+    """Make the trailers that end an RPC. After ``HEADERS_BLOCK``, they are a response without a message."""
     if not status and not message:
         return OK_TRAILERS_BLOCK
     text = quote(message, safe=" !\"#$&'()*+,/:;<=>?@[\\]^`{|}")
@@ -187,5 +187,5 @@ def trailers_block(status: int, message: str) -> bytes:
 
 
 def http_error_block(http_status: int, status: int, message: str) -> bytes:
-    """The headers that refuse a request which is not gRPC."""
+    """Make the headers that refuse a request that is not gRPC."""
     return header(":status", str(http_status)) + trailers_block(status, message)

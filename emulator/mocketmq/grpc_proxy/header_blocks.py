@@ -85,7 +85,7 @@ class HeaderBlocks:
 
 
 def request_headers(fields: Fields) -> dict[str, str] | None:
-    """A request's headers by name; None if it is malformed (RFC 9113, 8.2 and 8.3)."""
+    """Return a request's headers by name; None if it is malformed (RFC 9113, 8.2 and 8.3)."""
     headers: dict[str, str] = {}
     are_pseudo = True
     for name, value in fields:

@@ -15,7 +15,7 @@ MAX_TABLE_BYTES: Final = 4_096
 """Maximum size of the dynamic table, the default of SETTINGS_HEADER_TABLE_SIZE."""
 
 _ENTRY_BYTES: Final = 32
-"""What the sizes of the table and of a list of headers add to the text of an entry (RFC 7541, 4.1)."""
+"""Bytes added to an entry's text in the sizes of the table and of a list of headers (RFC 7541, 4.1)."""
 _CONTINUED: Final = 4
 """Maximum number of bytes of an integer after its prefix, enough for 2^28."""
 _HUFFMAN: Final = 0x80
@@ -79,7 +79,7 @@ class HeaderDecoder:
         return fields
 
     def _entry(self, number: int) -> Field:
-        """The entry of the static or the dynamic table, numbered from 1."""
+        """Return the entry with this number, from 1, in the static and then the dynamic table."""
         if 0 < number <= len(_STATIC):
             return _STATIC[number - 1]
         if not 0 < number <= len(_STATIC) + len(self._table):
@@ -98,7 +98,7 @@ class HeaderDecoder:
         self._evict()
 
     def _evict(self) -> None:
-        """Remove the oldest entries until the table has its size; also an entry that is too large itself."""
+        """Remove the oldest entries until the table fits; even a new entry, if it is too large itself."""
         while self._table_bytes > self._max_table_bytes:
             self._table_bytes -= _size(self._table.pop())
 
@@ -108,7 +108,7 @@ def _size(field: Field) -> int:
 
 
 def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
-    """The integer whose prefix is at ``at``, and the index of its end (RFC 7541, 5.1)."""
+    """Return the integer whose prefix is at ``at``, and the index of its end (RFC 7541, 5.1)."""
     number = block[at] & mask
     at += 1
     if number < mask:
@@ -123,7 +123,7 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
 
 
 def _text(block: bytes, at: int) -> tuple[str, int]:
-    """The string that begins at ``at``, and the index of its end (RFC 7541, 5.2)."""
+    """Return the string that begins at ``at``, and the index of its end (RFC 7541, 5.2)."""
     is_packed = block[at] & _HUFFMAN
     size, at = _integer(block, at, 0x7F)
     end = at + size

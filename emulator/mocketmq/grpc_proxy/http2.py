@@ -1,10 +1,11 @@
 """The server side of HTTP/2 for gRPC (RFC 9113): reads frames, serves streams, writes frames.
 
-This implements only what a gRPC server needs, so neither push nor priorities. The `h2` library is not used,
+This implements only what a gRPC server needs, without push and priorities. The `h2` library is not used,
 because its state machine forbids responses after a GOAWAY, processes frames before they can be counted, and
 scans all open streams whenever a stream begins.
 
-``fair_share`` has the frames of a connection handled a few at a time, so that no client holds up others.
+``fair_share`` decides when frames are handled, a few of each connection at a time, so that no client delays
+others.
 """
 
 from collections.abc import Callable, Iterator
@@ -84,8 +85,8 @@ class Http2:
         self._consumed = 0
         self._is_first_block = True
         self._drained: dict[int, int] = {}  # bytes dropped of requests that were answered early, by stream
-        self._ending: list[Stream] = []  # streams of a dead connection, to be cancelled
-        self._blocked: dict[Stream, None] = {}  # wait for the connection's window or for room
+        self._ending: list[Stream] = []  # streams of a dead connection, which are still to be cancelled
+        self._blocked: dict[Stream, None] = {}  # streams that wait for the connection's window or for room
         self._handlers: Final[dict[int, Callable[[int, int, memoryview], None]]] = {
             Frame.DATA: self._data,
             Frame.HEADERS: self._headers,
@@ -270,7 +271,7 @@ class Http2:
             self._set(
                 int.from_bytes(payload[at : at + 2], "big"), int.from_bytes(payload[at + 2 : at + 6], "big")
             )
-        if self._initial_window != window:  # once per frame, in which the window may be set 2,730 times
+        if self._initial_window != window:  # once per frame, which may set the window 2,730 times
             self._widen(self._initial_window - window)
         self.write(frame(Frame.SETTINGS, ACK, 0))
 
@@ -287,7 +288,7 @@ class Http2:
             raise Http2Error(Http2Code.PROTOCOL_ERROR, f"ENABLE_PUSH is {value}; allowed: 0 or 1")
 
     def _widen(self, change: int) -> None:
-        """Widen, or narrow, the windows of all streams."""
+        """Change the windows of all streams by this many bytes."""
         for stream in list(self.streams.values()):
             stream.send_window += change
             if stream.send_window > MAX_WINDOW:

@@ -1,4 +1,4 @@
-"""SyncLiteSubscription, and what other RPCs need of lite topics (ClientActivity and ClientProcessor, 5.5.0).
+"""SyncLiteSubscription, and lite topics in other RPCs (ClientActivity and ClientProcessor, 5.5.0).
 
 The 5.5.0 proxy serves LitePushConsumer only; this serves LiteSimpleConsumer as well.
 """
@@ -71,10 +71,10 @@ def _start(request: Any) -> LiteStart:
 
 
 async def target(call: Call, group_name: str, topic_name: str) -> PopTarget:
-    """What the client pops: whole topics, or the lite topics of its subscription.
+    """Return what the client pops: a whole topic, or the lite topics of its subscription.
 
-    A client that has not sent its settings, for example after a restart of the broker, is taken for what its
-    group is. Raises the errors of ``Pops.admit``, and GrpcError.
+    For a client that has not sent its settings, for example after a restart of the broker, the kind of its
+    group decides. Raises the errors of ``Pops.admit``, and GrpcError.
     """
     group = call.broker.registry.groups.find_group(group_name)
     is_lite_group = group is not None and group.config.lite_parent is not None
@@ -95,7 +95,7 @@ async def target(call: Call, group_name: str, topic_name: str) -> PopTarget:
 
 
 def _share(call: Call) -> BrokerShare:
-    """The broker that the client has reached or names, or ``ALONE``. Raises BrokerDownError if it is down."""
+    """Return the broker that the client has reached or names, or ``ALONE``. Raises BrokerDownError."""
     brokers, name = call.broker.registry.brokers, call.request.message_queue.broker.name
     if call.local is not None:
         share = call.local.share
@@ -106,7 +106,7 @@ def _share(call: Call) -> BrokerShare:
 
 
 def set_limits(subscription: Any, quota: int) -> None:
-    """Tell a consumer of lite topics its limits. The SDKs check them themselves."""
+    """Set a lite consumer's limits in its settings. The SDKs enforce these limits themselves."""
     subscription.lite_subscription_quota = min(quota, (1 << 31) - 1)
     subscription.max_lite_topic_size = MAX_LITE_TOPIC_BYTES
 

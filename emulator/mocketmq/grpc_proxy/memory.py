@@ -86,8 +86,9 @@ class Memory:
     def opened(self) -> None:
         """Count an open stream to detect the end of a flood, and collect garbage in small steps.
 
-        Python collects only after many more objects were made than freed. Streams that replace one another
-        do not trigger that, so a late collection would find thousands of them and delay all clients.
+        Python collects garbage only when many more objects were created than freed. Streams that replace each
+        other do not trigger a collection, so a late one would find thousands of streams and delay all
+        clients.
         """
         self._streams += 1
         self._high_water.rise(self._all)

@@ -50,7 +50,7 @@ _FIELDS: Final = (
     (TRACE_CONTEXT, "trace_context"),
     (LITE_TOPIC, "lite_topic"),
 )
-"""Properties that have a field of their own."""
+"""Properties that have their own field."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _COMPRESSED: Final = 1
 
@@ -95,7 +95,7 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
 
 
 def _body(broker: Broker, stored: StoredMessage) -> tuple[bytes, int]:
-    """The body and its encoding. Only a gzip body, which gRPC clients can read, stays compressed."""
+    """Return the body and its encoding. Only a gzip body, which gRPC clients can read, stays compressed."""
     if not stored.sys_flag & _COMPRESSED:
         return stored.body, IDENTITY
     if stored.body.startswith(_GZIP_MAGIC):
@@ -105,7 +105,7 @@ def _body(broker: Broker, stored: StoredMessage) -> tuple[bytes, int]:
 
 
 def _type_of(properties: dict[str, str]) -> int:
-    if properties.get(TRAN_MSG, "").lower() == "true":  # also after the commit
+    if properties.get(TRAN_MSG, "").lower() == "true":  # even after the commit
         return topic_types.TRANSACTION
     if any(name in properties for name in (DELAY, START_DELIVER_TIME, *TIMERS)):
         return topic_types.DELAY

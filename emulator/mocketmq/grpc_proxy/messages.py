@@ -104,7 +104,7 @@ _POOL: Final = _pool()
 
 
 def message_class(name: str) -> Any:
-    """The class of the protobuf message with this name."""
+    """Return the class of the protobuf message with this name."""
     descriptor = _POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)

@@ -66,7 +66,7 @@ class Questions:
         return str(answer.thread_stack_trace.thread_stack_trace)
 
     def reconnect(self) -> None:
-        """Tell the client to connect anew. It sends no response."""
+        """Tell the client to reconnect. It sends no response."""
         command = Command()
         command.reconnect_endpoints_command.nonce = str(next(self._nonces))
         self._send(command)
@@ -100,7 +100,7 @@ class Questions:
 
 
 def running_info(consuming: ConsumerData, version: str, began_ms: int, stacks: str | None) -> ClientAnswer:
-    """A consumer's info in the form of ConsumerRunningInfo.java, without the queues and rates of remoting."""
+    """Make a consumer's info in the form of ConsumerRunningInfo.java, without remoting's queues and rates."""
     content: dict[str, Any] = {
         "mqTable": {},
         "properties": {
@@ -120,5 +120,5 @@ def running_info(consuming: ConsumerData, version: str, began_ms: int, stacks: s
 
 
 def client_answer(content: dict[str, Any]) -> ClientAnswer:
-    """An answer with this content, also as JSON text."""
+    """Make an answer with this content, also as JSON text."""
     return ClientAnswer(msgspec.json.encode(content), content)

@@ -78,7 +78,7 @@ async def answer(
 
 
 def refusal(code: int, message: str) -> Sequence[Any]:
-    """The responses that refuse a request."""
+    """Return the responses that refuse a request."""
     return _status(code, message), _delivery_time()
 
 
@@ -147,7 +147,7 @@ def poll_us(named_us: int | None, remaining_us: float, request_timeout_us: int) 
 
 
 def _wait_s(call: Call) -> float:
-    """Real seconds to wait: the polling time, limited by ``max_long_poll`` and the client's deadline."""
+    """Return the polling time in real seconds, limited by ``max_long_poll`` and the client's deadline."""
     is_named = call.request.HasField("long_polling_timeout")
     named_us = us_of(call.request.long_polling_timeout) if is_named else None
     remaining_s = math.inf if call.remaining_s is None else call.remaining_s

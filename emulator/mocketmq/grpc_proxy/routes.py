@@ -23,9 +23,9 @@ _AssignmentAnswer = message_class("QueryAssignmentResponse")
 
 
 async def query_route(call: Call) -> Any:
-    """Return the topic's queues at all brokers.
+    """Return the topic's queues on all brokers.
 
-    Their endpoints are those that the client named or, if each broker has one, that of the broker.
+    Each queue has the endpoints that the client named or, if every broker has its own endpoint, its broker's.
     """
     name = topic_of(call.request.topic)
     topic = await routed_topic(call, name)
@@ -64,7 +64,7 @@ async def query_assignment(call: Call) -> Any:
 
 
 async def routed_topic(call: Call, name: str) -> Topic:
-    """Return the topic, which is created on first use; so is the dead-letter topic of an existing group.
+    """Return the topic. Creates it on first use, and likewise the dead-letter topic of an existing group.
 
     Raises TopicNotFoundError.
     """
@@ -75,7 +75,7 @@ async def routed_topic(call: Call, name: str) -> Topic:
 
 
 def _routed(call: Call, topic: Topic) -> Sequence[RegisteredBroker]:
-    """The brokers that the name server lists for the topic. Raises TopicNotFoundError without any."""
+    """Return the brokers that the name server lists for the topic. Raises TopicNotFoundError if none."""
     routed = call.broker.registry.brokers.routed(topic.brokers)
     found = [each for each in routed if topic.is_at(each.share.position)]
     if not found:

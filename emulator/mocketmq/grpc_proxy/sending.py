@@ -127,7 +127,7 @@ def _refuse(entry: Any, error: EmulatorError) -> int:
 
 
 def _type_of(given: Any) -> int:
-    """The effective message type. The proxy reads the declared type only for transactions."""
+    """Return the effective message type. The proxy reads the declared type only for transactions."""
     system = given.system_properties
     if system.message_type == topic_types.TRANSACTION:
         return topic_types.TRANSACTION
@@ -218,7 +218,7 @@ def _has_control(text: str) -> bool:
 
 
 def _message(call: Call, given: Any, topic: Topic) -> Message:
-    """Convert a message for the broker, which chooses the queue of a message without a message group."""
+    """Convert a message for the broker, which chooses the queue if there is no message group."""
     system = given.system_properties
     properties = {name: text for name, text in given.user_properties.items() if name and text}
     properties |= {UNIQ_KEY: system.message_id, CLUSTER: names.CLUSTER}
@@ -258,10 +258,10 @@ def _message(call: Call, given: Any, topic: Topic) -> Message:
 
 
 def _queue_id(call: Call, group: str, topic: Topic) -> int | None:
-    """The queue of a message, by its message group; None if the broker is to choose any.
+    """Return the queue of a message, by its message group; None if the broker may choose any queue.
 
-    Groups are shared out anew when routes no longer name a broker. The endpoint of one broker takes messages
-    for its own queues only. Raises TopicNotFoundError if the broker does not have the topic.
+    Groups are redistributed when routes no longer list a broker. The endpoint of a single broker accepts
+    messages for its own queues only. Raises TopicNotFoundError if that broker does not have the topic.
     """
     if call.local is None and not group:
         return None
@@ -315,7 +315,7 @@ async def end_transaction(call: Call) -> Any:
         raise GrpcError(Code.INVALID_TRANSACTION_ID, "transaction_id is blank")
     halves = call.broker.half_messages
     if resolution in (_COMMIT, _ROLLBACK):
-        with suppress(BrokerDownError):  # as upstream's proxy, which does not wait for the broker's answer
+        with suppress(BrokerDownError):  # like upstream's proxy, which does not wait for the broker's answer
             await halves.decide(transaction_id, commit=resolution == _COMMIT, topic=topic)
     else:
         await halves.leave_undecided(transaction_id, topic=topic)

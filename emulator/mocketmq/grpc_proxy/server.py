@@ -26,14 +26,14 @@ from mocketmq.settings import Settings
 log = logging.getLogger(__name__)
 
 BETWEEN_BROKERS: Final = 10
-"""Difference between the ports of one broker's endpoint and of the next."""
+"""Difference between the ports of two successive brokers' endpoints."""
 _TRIES: Final = 16
 TICK_S: Final = 5.0
 IDLE_TICKS: Final = int(IDLE_S / TICK_S)
 
 
 class _Endpoint(NamedTuple):
-    """A port for clients: that of the cluster, or the ``local`` one of a broker."""
+    """A port for clients, of the whole cluster or of the broker ``local``."""
 
     local: RegisteredBroker | None
     listener: PortListener
@@ -42,9 +42,9 @@ class _Endpoint(NamedTuple):
 class GrpcServer:
     """The gRPC server, which the app starts and closes. Without ``access``, clients need no permissions.
 
-    It has one endpoint, or with the setting ``proxy_mode`` ``local`` one for each broker. The endpoint of a
-    broker that is down is closed. A broker that is shut down tells its clients to reconnect, and one that is
-    cut off from clients does not read what they send.
+    It has one endpoint or, if the setting ``proxy_mode`` is ``local``, one for each broker. The endpoint of a
+    broker that is down is closed. A broker that is shut down tells its clients to reconnect. A broker that is
+    cut off from clients does not read their requests.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class GrpcServer:
 
     @property
     def broker_doors(self) -> dict[str, OpenPort]:
-        """The open port of each broker's endpoint, by the name of the broker; empty with one for all."""
+        """The open port of each broker's endpoint, by the broker's name; empty if all share an endpoint."""
         return {
             each.name: OpenPort(each.grpc_port, with_port(self._settings.host, each.grpc_port))
             for each in self._brokers
@@ -106,7 +106,7 @@ class GrpcServer:
         self._tick_later()
 
     async def _listen(self) -> None:
-        """Open all endpoints at equal distances. If the first port is picked, find a free row of them."""
+        """Open all endpoints on evenly spaced ports. If no port is configured, find a series of free ones."""
         host, fixed = self._settings.host, self.port
         declared = dict(zip(self._brokers.names, self._settings.declared_brokers, strict=False))
         for is_last in (*[False] * _TRIES, True):
@@ -134,7 +134,7 @@ class GrpcServer:
                 return
 
     def _brokers_changed(self) -> None:
-        """Tell clients of brokers that are being shut down to reconnect. Stop reading, or read again."""
+        """Tell clients of brokers that are being shut down to reconnect, and pause or resume reading."""
         for connection in list(self.memory.connections):
             connection.regulate()
         leaving = frozenset(each.share.position for each in self._brokers if each.state == "shut-down")
@@ -189,7 +189,7 @@ class GrpcServer:
         return engine.GrpcEngine(self._broker, self._settings, self._access, self.memory, self._tap)
 
     def metrics(self) -> Iterator[Any]:
-        """Prometheus metrics of the gRPC server."""
+        """Return the Prometheus metrics of the gRPC server."""
         if self._engine is None or not self._engine.done():
             return iter(())
         return self._families(self._engine.result().answered)

@@ -1,7 +1,7 @@
 """Serves the RPCs of ``apache.rocketmq.v2.MessagingService``.
 
 A refused request gets the gRPC status OK and the error in the response's ``status``, because SDKs retry
-requests with other gRPC statuses. RPCs that the 5.3.3 proxy does not serve get UNIMPLEMENTED, as upstream.
+requests with other gRPC statuses. RPCs that the 5.3.3 proxy does not serve get UNIMPLEMENTED, as in upstream.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def rpcs(self) -> dict[str, Rpc]:
-        """The handler and limits of each RPC, by its path."""
+        """Return the handler and limits of each RPC, by its path."""
         unary = {
             name: Rpc(partial(self._unary, name, handle), message_class(f"{name}Request"), MAX_REQUEST_BYTES)
             for name, handle in UNARY.items()
@@ -165,7 +165,7 @@ class Service:
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
             writing.cancel()
-            while not client.commands.empty():  # the last one may tell the client to reconnect
+            while not client.commands.empty():  # the last command may tell the client to reconnect
                 await exchange.send(client.commands.get_nowait())
         except (AccessError, GrpcError) as error:
             writing.cancel()
@@ -204,7 +204,7 @@ class Service:
             raise StatusError(Status.INVALID_ARGUMENT, str(error)) from None
 
     def _account(self, exchange: Exchange) -> Account | None:
-        """The account of a request's sender; None if there is no access control. Raises AccessError.
+        """Return the account of a request's sender; None without access control. Raises AccessError.
 
         A client id belongs to the access key that registered it.
         """

@@ -55,7 +55,7 @@ class Stream:
         self.headers = headers
         self.send_window = DEFAULT_WINDOW
         self.receive_window = WINDOW_BYTES
-        self.consumed = 0  # received bytes that the client's window does not have back yet
+        self.consumed = 0  # received bytes that were not yet returned to the client's window
         self.rpc: Rpc | None = None
         self.task: asyncio.Task[None] | None = None
         self.expiry: asyncio.TimerHandle | None = None
@@ -65,7 +65,7 @@ class Stream:
         self.is_hurried = False  # its handler should respond at once
         self.has_ended = False  # the client has ended its side
         self.is_leaving = False  # its handler reads nothing more
-        self.is_open = True  # until it is finished or reset
+        self.is_open = True  # true until the stream is finished or reset
         self.has_begun = False  # a response was sent
         self.size = 0  # bytes of the incomplete message
         self.moved_us = steady_us()
@@ -132,7 +132,7 @@ class Stream:
         self.http2.memory.runs(self.connection, held)
 
     def end(self) -> None:
-        """Record that the client sends nothing more."""
+        """Record that the client will send nothing more."""
         self.has_ended = True
         if self._incoming and self._error is None:
             self.fail(StatusError(Status.INTERNAL, "Encountered end-of-stream mid-frame"))
@@ -157,7 +157,7 @@ class Stream:
         self.http2.serve(self)
 
     async def message(self) -> bytes | None:
-        """The next message; None at the end. Raises GrpcError, StatusError."""
+        """Return the next message; None at the end. Raises GrpcError, StatusError."""
         while not self._messages:
             if self._error is not None:
                 raise self._error
@@ -200,7 +200,7 @@ class Stream:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the client is still there. Its handler may not be cancelled yet when it has gone."""
+        """Whether the client is still connected. The handler may run on for a while after a disconnect."""
         return not self.http2.is_dead
 
     def pump(self, room: int) -> int:

@@ -24,7 +24,7 @@ from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.receiving import LONGEST_POLL_US
 
 MAX_TOPICS: Final = 1_024
-"""Maximum number of topics in a client's settings, which are kept as long as the client is connected."""
+"""Maximum number of topics in a client's settings, which stay in memory while the client is connected."""
 _BATCH: Final = 32
 _SEND_ATTEMPTS: Final = 3
 _FIRST_BACKOFF_US, _LAST_BACKOFF_US = 10 * US_PER_MS, US_PER_S
@@ -97,7 +97,7 @@ def answer_settings(
 
 
 def _client_properties(settings: Any) -> dict[str, str]:
-    """What the application tells about itself, within the limits of rocketmq-apis."""
+    """Return the application's description of itself, within the limits of rocketmq-apis."""
     properties = dict(settings.client_properties)
     if (
         len(properties) > 32
@@ -136,7 +136,7 @@ def _set_consumer(out: Any, broker: Broker, group_name: str, max_poll_us: int) -
         initial_ms, max_ms, multiplier = msgspec.structs.astuple(policy.exponential)
         _set_exponential(out.backoff_policy, initial_ms * US_PER_MS, max_ms * US_PER_MS, multiplier)
         return
-    delays_us = broker.levels.table.delays_us  # by default the delay levels, as upstream
+    delays_us = broker.levels.table.delays_us  # by default the delay levels, as in upstream
     if policy.delays_ms is not None:
         delays_us = tuple(delay_ms * US_PER_MS for delay_ms in policy.delays_ms)
     backoff = out.backoff_policy.customized_backoff

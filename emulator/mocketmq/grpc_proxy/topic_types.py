@@ -1,4 +1,4 @@
-"""The message types that a topic accepts: those of its attribute ``message.type``, or all if it has none."""
+"""The message types that a topic accepts: its attribute ``message.type``, or by default all types."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _BY_NAME: Final = {name.lower(): (kind,) for kind, name in NAMES.items()}
 
 
 def types_of(topic: Topic) -> tuple[int, ...]:
-    """The message types in the topic's route, by which SDKs check messages before they send them."""
+    """Return the message types in the topic's route. SDKs check messages against them before sending."""
     return _BY_NAME.get(topic.config.message_type, _MIXED)
 
 

@@ -19,13 +19,13 @@ from mocketmq.message.properties import START_DELIVER_TIME
 RELAY_TOPIC: Final = "RELAY_TOPIC"
 """Name of the header or property with the real topic."""
 RELAY_DELAY_MS: Final = "RELAY_DELAY_MS"
-"""Name of the header or property with the delay in milliseconds, which counts from the message's time."""
+"""Name of the header or property with the delay in milliseconds, counted from the message's time."""
 RELAY_ID: Final = "RELAY_ID"
-"""Name, in the real topic, of the message's id, by which consumers can drop duplicates."""
+"""Name, in the real topic, of the message's id, with which consumers can drop duplicates."""
 RELAY_REFUSED: Final = "RELAY_REFUSED"
 """Name, in the refused topic, of the reason for the refusal."""
 ORDERS: Final = frozenset((RELAY_TOPIC, RELAY_DELAY_MS))
-"""Instructions to the relay, which it removes before it forwards the message."""
+"""Instructions to the relay, which removes them before it forwards the message."""
 
 _TOPIC: Final = re.compile("[a-zA-Z0-9._%|-]{1,262}")
 _TOPICS: Final = "1 to 262 characters of a-z, A-Z, 0-9, ., _, %, | and -"
@@ -104,7 +104,7 @@ def _number(name: str, words: Mapping[str, str], allowed: str) -> int:
 
 
 def _in_body(body: bytes | None, zone: tzinfo) -> tuple[str, int]:
-    """The real topic and the due time that a JSON body names."""
+    """Return the real topic and the due time that a JSON body names."""
     try:
         found = msgspec.json.decode(body or b"", type=_Body)
     except (msgspec.DecodeError, UnicodeDecodeError):

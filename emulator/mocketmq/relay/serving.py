@@ -19,7 +19,7 @@ from mocketmq.relay.shelf import OpenShelf, Shelf
 log = logging.getLogger(__name__)
 
 PAUSES_S: Final = (1, 2, 4, 8, 16, 30)
-"""Growing pauses before retries, in real seconds."""
+"""Increasing pauses before retries, in real seconds."""
 GRACE_S: Final = 10.0
 """Real seconds that running steps get to finish when the partition is released."""
 MOST_ASIDE: Final = 10_000
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Pauses:
-    """The growing pauses between retries."""
+    """The increasing pauses between retries."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -202,7 +202,7 @@ class _Hold(Generic[A]):
         await _wait(self._news, max(rest_s, 0.001))
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """Call until there is no RetryableError, with pauses. Returns None after the end of the hold."""
+        """Call, with pauses, until there is no RetryableError. Returns None after the end of the hold."""
         pauses, trouble = Pauses(), ""
         while True:
             try:
@@ -220,7 +220,7 @@ class _Hold(Generic[A]):
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of the work. If the event is set first, cancel the work and return None."""
+    """Return the result of the work. If the event is set first, cancel the work and return None."""
     task, coming = asyncio.create_task(work), asyncio.create_task(event.wait())
     try:
         await asyncio.wait([task, coming], return_when=asyncio.FIRST_COMPLETED)

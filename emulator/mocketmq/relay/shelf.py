@@ -73,7 +73,7 @@ class Shelf:
                 self._highest = max(self._highest, entry.number)
 
     async def due(self, now_us: int) -> list[RelayedMessage]:
-        """The first due messages that are not set aside, up to ``BATCH`` and about ``BATCH_BYTES``."""
+        """Return the first due messages that are not set aside, up to ``BATCH`` and about ``BATCH_BYTES``."""
         return await self._in_thread(lambda: list(self._due(now_us)))
 
     def _due(self, now_us: int) -> Iterator[RelayedMessage]:
@@ -86,7 +86,7 @@ class Shelf:
             yield _unpacked(entry, record)
 
     async def next_due_us(self) -> int | None:
-        """The earliest due time of messages that are not set aside."""
+        """Return the earliest due time of messages that are not set aside."""
         first = await self._in_thread(lambda: self._store.first_records(1, self._aside))
         return first[0].due_us if first else None
 

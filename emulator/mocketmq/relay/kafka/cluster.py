@@ -91,7 +91,7 @@ class KafkaCluster:
         await self._member.start()
 
     async def _stay(self) -> None:
-        """Poll the client again and again, because it leaves the group if it is not polled."""
+        """Poll the client repeatedly, because a client without polls leaves the group."""
         while True:
             try:
                 if self._member is None:
@@ -131,7 +131,7 @@ class KafkaCluster:
         return committed
 
     async def _permission(self, number: int, was_fenced: bool) -> None:
-        """Wait until a rebalance is over. A relay may be fenced before it is notified of the rebalance."""
+        """Wait until no rebalance is in progress. A relay may be fenced before it learns of the rebalance."""
         if was_fenced:
             await asyncio.sleep(self._options.group.get("heartbeat_interval_ms", _HEARTBEAT_MS) / 1_000)
         await self._settled.wait()

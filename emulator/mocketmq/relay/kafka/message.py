@@ -50,27 +50,27 @@ _decode = msgspec.msgpack.Decoder(KafkaMessage).decode
 
 
 def words_of(headers: Headers) -> dict[str, str]:
-    """The headers as text. Of headers with one name the last wins. Bytes that are not UTF-8 match nothing."""
+    """Return the headers as text. The last header of a name wins. Bytes that are not UTF-8 match nothing."""
     return {name: (value or b"").decode(errors="replace") for name, value in headers}
 
 
 def pending_of(name: str, offset: int, due_us: int, message: KafkaMessage) -> RelayedMessage:
-    """The pending message of the record at this offset in the delay topic."""
+    """Make the pending message for the record at this offset in the delay topic."""
     return RelayedMessage(name, offset, due_us, _encode(message))
 
 
 def kept(pending: RelayedMessage, topic: str, partition: int) -> KafkaRecord:
-    """The pending-log record that keeps the message."""
+    """Make the pending-log record that keeps the message."""
     return KafkaRecord(topic, _key(pending), pending.content, (), partition)
 
 
 def settled(pending: RelayedMessage, topic: str, partition: int) -> KafkaRecord:
-    """The pending-log tombstone that settles the message."""
+    """Make the pending-log tombstone that settles the message."""
     return KafkaRecord(topic, _key(pending), None, (), partition)
 
 
 def position(offset: int, topic: str, partition: int) -> KafkaRecord:
-    """The pending-log record with the read position in the delay topic."""
+    """Make the pending-log record with the read position in the delay topic."""
     return KafkaRecord(topic, POSITION_KEY, b"%d" % offset, (), partition)
 
 
@@ -92,10 +92,10 @@ def message_in(pending: RelayedMessage) -> KafkaMessage:
 
 
 def forwarded(pending: RelayedMessage, message: KafkaMessage) -> KafkaRecord:
-    """The record for the real topic, with headers for id and send time instead of topic and delay.
+    """Make the record for the real topic, with headers for id and send time instead of topic and delay.
 
-    Its timestamp is the time of forwarding, because with the original timestamp retention could remove the
-    record at once.
+    Its timestamp is the time of forwarding. With the original timestamp, retention could remove the record at
+    once.
     """
     headers = _without(message.headers, ORDERS | {RELAY_ID, RELAY_SENT_MS})
     headers += ((RELAY_ID, pending.id.encode()), (RELAY_SENT_MS, b"%d" % message.sent_ms))
@@ -105,7 +105,7 @@ def forwarded(pending: RelayedMessage, message: KafkaMessage) -> KafkaRecord:
 def refused(
     name: str, topic: str, key: bytes | None, value: bytes | None, headers: Headers, reason: str
 ) -> KafkaRecord:
-    """The record for the refused topic, which is the original with the reason."""
+    """Make the record for the refused topic: the original and the reason."""
     marked = _without(headers, {RELAY_ID, RELAY_REFUSED})
     marked += ((RELAY_ID, name.encode()), (RELAY_REFUSED, reason.encode()))
     has_content = key is not None or value is not None

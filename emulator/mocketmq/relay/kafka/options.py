@@ -43,7 +43,7 @@ NAMES: Final = sorted({*_ALL, *_GROUP, *_PRODUCER, *_TLS})
 
 
 class KafkaOptions(NamedTuple):
-    """Arguments of aiokafka: those of all its classes, of the group member, and of producers."""
+    """Arguments for aiokafka: for all its classes, for the group member, and for producers."""
 
     common: dict[str, Any]
     group: dict[str, Any]

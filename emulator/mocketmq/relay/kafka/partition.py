@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 _POLL_MS: Final = 1_000
 _BACKOFF_MS: Final = 20  # Kafka demands a retry while it completes the previous transaction
 _BATCH_BYTES: Final = 256 << 10  # limit on the size of one partition's records in a request
-_LARGEST_REQUEST_BYTES: Final = 64 << 20  # so large that only the broker limits the size
+_LARGEST_REQUEST_BYTES: Final = 64 << 20  # large enough that only the broker limits the size
 _LOG_BYTES: Final = 8 << 20  # limit on one read of the log
 _CLOSING_S: Final = 3.0
 _SLOW_S: Final = 10
@@ -71,7 +71,7 @@ class SharedState(NamedTuple):
     committed: Callable[[TopicPartition], Awaitable[int | None]]
     """Returns the group's committed offset in a partition of the delay topic."""
     permission: Callable[[int, bool], Awaitable[None]]
-    """Waits until the relay may take over the partition. The flag is whether another relay fenced it."""
+    """Waits until the relay may take over the partition. The flag says whether another relay fenced it."""
 
 
 class _Write(NamedTuple):
@@ -200,7 +200,7 @@ class KafkaPartition:
         return f"{self.name}/{one.offset}"
 
     def _judge(self, one: ConsumerRecord, now_us: int) -> Judged | str:
-        """The message's real topic and due time, or the reason to refuse it."""
+        """Return the message's real topic and due time, or the reason to refuse it."""
         if one.key is None and one.value is None:
             return "the message has neither a key nor a value; allowed: at least one of them"
         words = kafka_message.words_of(one.headers)
@@ -241,7 +241,7 @@ class KafkaPartition:
         return _Write(name, kafka_message.refused(name, topic, key, value, headers, why))
 
     def _batches(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[list[T]]:
-        """One batch for all messages, except that a message with rejected records gets its own batch."""
+        """Yield one batch for all messages, but a separate batch for each message with rejected records."""
         batches: list[list[T]] = []
         is_full = True
         for one in items:
@@ -332,7 +332,7 @@ class KafkaPartition:
 
 
 def _why(topic: str, states: dict[str, TopicState]) -> str:
-    """The reason why no message can ever be sent to the topic; empty if messages can, now or later."""
+    """Return the reason why no message can ever be sent to the topic; empty if messages can, now or later."""
     state = states[topic]
     return (
         f"the real topic {topic} {state.value}" if state in (TopicState.MISSING, TopicState.FORBIDDEN) else ""

@@ -73,7 +73,7 @@ class KafkaTopics:
                 await self._check_pending(counts[self.names.pending][0])
 
     async def _counts(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """The number of partitions and of replicas of each topic."""
+        """Return each topic's numbers of partitions and of replicas."""
         found = {}
         for topic in await self._admin.describe_topics([*names]):
             if topic["error_code"]:
@@ -112,7 +112,7 @@ class KafkaTopics:
                     )
 
     async def states(self, names: Collection[str]) -> dict[str, TopicState]:
-        """The state of each of these topics. Raises RetryableError."""
+        """Return the state of each of these topics. Raises RetryableError."""
         now_us = steady_us()
         found = {name: TopicState.READY for name in names if self._ready_until_us.get(name, 0) > now_us}
         unknown = [name for name in names if name not in found]
@@ -143,7 +143,7 @@ class KafkaTopics:
 
 
 def said(error: KafkaError) -> str:
-    """The message of an error, which is often just the name of the error."""
+    """Return the message of an error; many of the client's errors have only a name."""
     name = type(error).__name__
     return f"{name}: {error}" if str(error) else name
 
@@ -161,7 +161,7 @@ def _state(topic: Mapping[str, Any]) -> TopicState:
 
 @asynccontextmanager
 async def _telling() -> AsyncIterator[None]:
-    """Raise the client's errors as RelayError."""
+    """Convert the client's errors to RelayError."""
     try:
         yield
     except KafkaError as error:

@@ -94,7 +94,7 @@ class RemoteBrokers:
         self._listed_us: dict[str, int] = {}  # when name servers last reported each broker, by name
 
     def at(self, address: str, name: str) -> RemoteBroker:
-        """The broker with this name and address, which a name server has just reported."""
+        """Return the broker with this name and address, which a name server has just reported."""
         self._listed_us[name] = steady_us()
         found = self._known.get(address)
         if found is None or found.name != name:

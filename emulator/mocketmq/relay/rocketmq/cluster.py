@@ -30,7 +30,7 @@ _REVIEW_S: Final = 10.0
 _QUEUES: Final = 4
 """Number of queues per broker, for a delay topic that the relay creates."""
 _BEHIND: Final = 1 << 62
-"""An offset behind all messages."""
+"""An offset beyond all messages."""
 
 
 class RocketCluster:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def share_of(queues: Sequence[T], members: Collection[str], member: str) -> list[T]:
-    """The queues of one member. Members with the same view of the group compute the same division."""
+    """Return the queues of one member. Members with the same view of the group compute the same division."""
     ordered = sorted({*members, member})
     return list(queues[ordered.index(member) :: len(ordered)])
 

@@ -73,32 +73,32 @@ _decode: Final = msgspec.msgpack.Decoder(_Kept).decode
 
 
 def id_of(broker: str, record: WireRecord) -> str:
-    """The permanent id of a delayed message. The store time keeps it unique if the topic is re-created."""
+    """Return a delayed message's permanent id. The store time keeps it unique if the topic is re-created."""
     return f"{broker}/{record.queue_id}/{record.queue_offset}/{record.store_ms}"
 
 
 def arrived(record: WireRecord) -> MessageContent:
-    """The arrived message without properties that its broker added."""
+    """Return the arrived message without properties that its broker added."""
     properties = decode_properties(record.properties)
     own = {name: value for name, value in properties.items() if name not in _OF_BROKERS}
     return MessageContent(own, record.body, record.flag, record.sys_flag & _COMPRESSION, record.born_ms)
 
 
 def pending_of(message_id: str, message: MessageContent, judged: Judged) -> RelayedMessage:
-    """The pending message, without the properties that instruct the relay."""
+    """Make the pending message, without the properties that instruct the relay."""
     properties = {name: value for name, value in message.properties.items() if name not in ORDERS}
     kept = message._replace(properties=properties | {RELAY_ID: message_id})
     return _pending(_Kept(message_id, judged.topic, kept), judged.due_us)
 
 
 def to_send(pending: RelayedMessage) -> tuple[str, MessageContent]:
-    """The real topic and the message to send to it."""
+    """Return the real topic and the message to send to it."""
     kept = _decode(pending.content)
     return kept.topic, kept.message
 
 
 def to_keep(pending: RelayedMessage) -> MessageContent:
-    """The pending-log record that keeps the message."""
+    """Make the pending-log record that keeps the message."""
     _, topic, message = _decode(pending.content)
     properties = {
         RELAY_ID: pending.id,
@@ -114,13 +114,13 @@ def to_keep(pending: RelayedMessage) -> MessageContent:
 
 
 def to_settle(pending: Iterable[RelayedMessage]) -> MessageContent:
-    """A pending-log record that settles these messages."""
+    """Make a pending-log record that settles these messages."""
     places = [(each.number, each.due_us) for each in pending]
     return MessageContent({RELAY_SETTLED: str(len(places))}, msgspec.json.encode(places))
 
 
 def to_refuse(message_id: str, message: MessageContent, sentence: str) -> MessageContent:
-    """The message for the refused topic, with the reason."""
+    """Make the message for the refused topic, with the reason."""
     return message._replace(properties=message.properties | {RELAY_ID: message_id, RELAY_REFUSED: sentence})
 
 

@@ -257,7 +257,7 @@ async def _all(work: Iterable[Awaitable[object]]) -> None:
 
 
 def _plain_body(record: WireRecord) -> bytes:
-    """The body; if it is compressed with zlib, decompressed up to a size limit."""
+    """Return the body, decompressed from zlib up to a size limit."""
     if record.sys_flag & _COMPRESSED:
         with suppress(zlib.error):
             return zlib.decompressobj().decompress(record.body, _LARGEST_BODY)

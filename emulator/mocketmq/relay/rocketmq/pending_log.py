@@ -27,7 +27,7 @@ _CARRIED: Final = 1_000
 
 
 class PendingLog:
-    """``known`` has the ids of kept messages that may arrive again. Methods raise ClusterError."""
+    """One log. ``known`` has the ids of kept messages that may arrive again. Methods raise ClusterError."""
 
     def __init__(self, queue: RemoteQueue, carry_after_us: int) -> None:
         self.spare = _SPARE
@@ -108,7 +108,7 @@ class PendingLog:
             self._committed = lowest
 
     async def carry(self, now_us: int) -> bool:
-        """Append old records again, and records that keep a sparse log long. Return whether more are left."""
+        """Append old records again, also those that keep a sparse log long. Return whether more are left."""
         lowest = min(self._records.values(), default=self._end)
         until = min(lowest + _CARRIED, self._end)
         while lowest < until:

@@ -52,7 +52,7 @@ class RemoteQueue(NamedTuple):
         raise ClusterError(f"{self.name} cannot be read: {answer.reason}")
 
     async def read(self, start: int, end: int) -> AsyncGenerator[list[WireRecord], None]:
-        """All messages from ``start`` up to but excluding ``end``, in order."""
+        """Return all messages from ``start`` up to but excluding ``end``, in order."""
         ahead: deque[asyncio.Task[list[WireRecord]]] = deque()
         try:
             while start < end or ahead:
@@ -80,15 +80,15 @@ class RemoteQueue(NamedTuple):
         return await self._offset(RequestCode.GET_MIN_OFFSET)
 
     async def end(self) -> int:
-        """The offset for the next message."""
+        """Return the offset for the next message."""
         return await self._offset(RequestCode.GET_MAX_OFFSET)
 
     async def offset_at(self, instant_ms: int) -> int:
-        """The offset of a message stored next to this instant; the end if all are older."""
+        """Return the offset of a message stored near this instant, or the end if all are older."""
         return await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=str(instant_ms))
 
     async def committed(self) -> int:
-        """The group's committed offset; without one, the offset of the oldest message."""
+        """Return the group's committed offset; without one, the offset of the oldest message."""
         fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
         answer = await self.broker.requests.call(RequestCode.QUERY_CONSUMER_OFFSET, fields)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:

@@ -108,7 +108,7 @@ class RealTopics:
         self._down.pop(address, None)
 
     def _in_turn(self, targets: list[_Target]) -> list[_Target]:
-        """One queue of each broker, in rotation. Brokers that seem down come last."""
+        """Return one queue of each broker, in rotation. Brokers that seem down come last."""
         first = next(self._turns) % len(targets)
         by_broker: dict[str, _Target] = {}
         for each in targets[first:] + targets[:first]:
@@ -118,7 +118,7 @@ class RealTopics:
         return sorted(by_broker.values(), key=lambda each: each.broker.address in silent)
 
     async def _targets(self, topic: str) -> list[_Target] | None:
-        """The writable queues, or None if the topic does not exist."""
+        """Return the writable queues, or None if the topic does not exist."""
         async with self._asking:
             known = self._routes.get(topic)
             now_us = steady_us()
