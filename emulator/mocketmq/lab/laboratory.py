@@ -44,7 +44,7 @@ async def run_lab(
 
 
 def _missing(scheme: SchemeName, place: Path) -> str | None:
-    """The reason why the scheme cannot be used here, if any."""
+    """Return the reason why the scheme cannot be used here, or None if it can."""
     if scheme == LEVELS:
         return None
     try:

@@ -34,7 +34,7 @@ class Load(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """The number of messages sent at the rate, which take all delays in turn."""
+        """The number of messages sent at the rate, which use each delay in rotation."""
         return self.rate * self.seconds
 
     @property

@@ -1,4 +1,4 @@
-"""The measurements of a lab, from which the report is made together with the ledgers."""
+"""The measurements of a lab. The report combines them with the ledgers."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple

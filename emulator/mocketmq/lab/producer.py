@@ -55,7 +55,7 @@ class Producer:
 
 
 async def paced(rate: float, count: int, act: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Start ``act`` at a fixed rate, even while earlier calls run; return when all calls have ended."""
+    """Call ``act`` at a fixed rate, even while earlier calls run; return when all calls have ended."""
     began_us = steady_us()
     async with asyncio.TaskGroup() as begun:
         for number in range(count):

@@ -76,7 +76,7 @@ async def saves_per_second(scheme: SchemeName, load: Load, data: Path) -> float:
 
 
 async def _herd(scheme: SchemeName, load: Load, data: Path) -> bool:
-    """Start a broker on messages that are all due at one instant, and try longer delays if it is late.
+    """Start a broker with messages that are all due at one instant; if it starts too late, try longer delays.
 
     Returns whether a broker was ready before that instant.
     """
@@ -107,7 +107,7 @@ async def grown(scheme: SchemeName, load: Load, place: Path, tell: Tell) -> Asyn
 
 @asynccontextmanager
 async def _broker(scheme: SchemeName, load: Load, data: Path) -> AsyncIterator[tuple[Client, Producer]]:
-    """A broker with a real clock, with a producer and an API client."""
+    """Run a broker with a real clock, and connect a producer and an API client."""
     async with own_broker(data, *_options(scheme, load)) as own, Client(own.url) as client:
         doors = (await client.info())["doors"]
         async with Producer(doors["broker"]["address"], load.size) as producer:
@@ -124,7 +124,7 @@ def _topic(delay_us: int) -> str:
 
 
 async def _drained(broker: Client) -> None:
-    """Return when no message is pending. Polls rarely, because each poll takes the broker's time."""
+    """Wait until no message is pending. Polls rarely, because each poll costs the broker time."""
     while True:
         found = await broker.levels()
         if not found["timed"]["pending"] and not any(each["pending"] for each in found["levels"]):

@@ -1,4 +1,4 @@
-"""Bounds the answers of tools, because an agent pays for each letter, and its host cuts what is too long."""
+"""Bounds the answers of tools, because agents pay for each token, and their hosts cut long answers."""
 
 import json
 from typing import Final, TypeVar
@@ -8,16 +8,16 @@ from mocketmq.client.answer import JsonObject
 _T = TypeVar("_T")
 
 MAX_ANSWER: Final = 20_000
-"""Characters of an answer."""
+"""Maximum number of characters in an answer."""
 
 _LIMITS: Final = ((256, 1_000), (128, 500), (64, 500), (32, 500), (16, 500), (8, 500), (4, 100), (2, 50))
-"""Entries of each list or object, and characters of each text, tried one after the other."""
+"""Limits tried in order: entries of each list or object, and characters of each text."""
 
 
 def bounded(answer: JsonObject) -> str:
     """Write the answer as JSON of at most :data:`MAX_ANSWER` characters.
 
-    A list that is too long loses its middle, a text its end; both say how much is missing.
+    Long lists lose their middle, and long texts their end; a note says how much is missing.
     """
     for entries, characters in _LIMITS:
         text = json.dumps(_cut(answer, entries, characters), ensure_ascii=False)
@@ -37,7 +37,7 @@ def _cut(value: object, entries: int, characters: int) -> object:
                 shown.insert(entries // 2, f"… ({len(value) - entries:,} left out; ask for fewer)")
             return shown
         case dict():
-            kept = _ends([*value.items()], max(entries, 64))  # an object's fields are not what makes it long
+            kept = _ends([*value.items()], max(entries, 64))  # fields rarely make an object long
             table = {
                 str(_cut(name, entries, characters)): _cut(one, entries, characters) for name, one in kept
             }

@@ -71,7 +71,7 @@ def make_server(client: Client) -> MCPServer:
 
 
 def _tool(ask: Callable[..., Awaitable[JsonObject]], annotations: ToolAnnotations) -> Tool:
-    """Make a tool that answers with bounded JSON, and with the broker's own words for an error."""
+    """Make a tool that returns bounded JSON, or the broker's own text of an error."""
 
     @functools.wraps(ask)
     async def answer(**arguments: Any) -> str:

@@ -1,4 +1,4 @@
-"""The tools, each a call of the JSON API. Their docstrings are what an agent reads to choose one."""
+"""The tools, each of which calls the JSON API. An agent reads their docstrings to choose a tool."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ class BrokerTools:
     ) -> JsonObject:
         """Find the newest messages that producers sent to a topic since the last reset, oldest first.
 
-        A message must meet all criteria. Each has its state, and what became of it in each consumer group.
+        A message must meet all criteria. The result has its state, and its outcome in each consumer group.
         """
         like = {"tag": tag, "key": key, "body": body, "properties": properties, "json_path": json_path}
         return {"messages": await self._client.sent(topic, max_messages=max_messages, **_given(like))}
@@ -113,7 +113,7 @@ class BrokerTools:
     async def show_message(self, message_id: arg.MessageId) -> JsonObject:
         """Show the life of a message: when it was stored, due, delivered, received, acknowledged, and faults.
 
-        Also finds out why a consumer has not got a message, or got it late or twice.
+        Use it to find out why a consumer did not receive a message, or received it late or twice.
         """
         history = await self._client.message(message_id)
         record = history["records"][0]
@@ -177,8 +177,8 @@ class BrokerTools:
     ) -> JsonObject:
         """Make the broker fail on purpose: add a rule of this kind. Without criteria it matches everything.
 
-        The rule takes effect at once, and ends by remove_fault, by a reset of everything, or as its fields
-        say. Returns its name.
+        The rule takes effect at once, and ends with remove_fault, with a reset of everything, or as its
+        fields say. Returns its name.
         """
         rule = {**locals()}  # every argument is a field of the API under its own name
         del rule["self"], rule["kind"]
@@ -189,7 +189,7 @@ class BrokerTools:
         return {"faults": await self._client.faults()}
 
     async def remove_fault(self, name: arg.KnownRule) -> JsonObject:
-        """Remove a fault rule, which releases what it holds: late answers, closed ports, held messages."""
+        """Remove a fault rule. Its late answers are sent, its ports reopen, its messages are delivered."""
         return await self._client.delete_fault(name)
 
     async def list_groups(self) -> JsonObject:
@@ -204,9 +204,9 @@ class BrokerTools:
         return {"leaks": await self._client.leaks(group, wait=wait)}
 
     async def read_story(self, max_events: arg.Most = 50) -> JsonObject:
-        """Read what happened since the last reset, a sentence for each event: messages, faults, clock moves.
+        """Read the events since the last reset, one sentence each: messages, faults, clock moves.
 
-        The best first look at a test that failed. Times are on the broker's clock; the newest comes last.
+        Call this first after a failed test. Times are on the broker's clock; the newest event comes last.
         """
         return {"story": _lines(await self._client.events(max_events=max_events))}
 
@@ -229,5 +229,5 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(events: list[JsonObject]) -> list[str]:
-    """Write a line for each event: its instant, and what happened."""
+    """Write a line for each event, with its instant and its text."""
     return [f"{format_instant(event['at_ms'] * US_PER_MS)} {event['text']}" for event in events]

@@ -1,1 +1,1 @@
-"""Export of traces and metrics by OTLP. Imported only if an endpoint is set, and needs the extra ``otlp``."""
+"""Exports traces and metrics over OTLP. Imported only if an endpoint is set; needs the extra ``otlp``."""

@@ -1,4 +1,4 @@
-"""Logs that telemetry cannot be exported once, and once more when it can again.
+"""Logs once when exports of telemetry begin to fail, and once when they succeed again.
 
 OpenTelemetry's SDK logs each failed attempt. This handler keeps its lines out of the broker's log, and uses
 the last one as the reason.
@@ -14,7 +14,7 @@ _SDK: Final = "opentelemetry"
 
 
 class ExportLog(logging.Handler):
-    """The state of the exports to an endpoint. Its methods may be called in any thread."""
+    """The state of the exports to an endpoint. Any thread may call its methods."""
 
     def __init__(self, endpoint: str) -> None:
         super().__init__(logging.WARNING)
@@ -28,11 +28,11 @@ class ExportLog(logging.Handler):
         self._sdk.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the SDK's line."""
+        """Keep the SDK's line as the reason for a failure."""
         self._reason = record.getMessage()[:500]
 
     def note_export(self, signal: str, *, is_done: bool) -> None:
-        """Note the end of an export of traces or metrics."""
+        """Log the result of an export of traces or metrics, if it differs from the previous result."""
         with self._state_lock:
             if is_done == (signal not in self._failing):
                 return
@@ -49,7 +49,7 @@ class ExportLog(logging.Handler):
             )
 
     def close(self) -> None:
-        """Give the SDK's lines back to their usual handlers."""
+        """Return the SDK's lines to their usual handlers."""
         self._sdk.removeHandler(self)
         self._sdk.propagate = self._propagated
         super().close()

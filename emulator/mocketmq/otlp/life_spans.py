@@ -1,12 +1,12 @@
-"""Makes spans of records and steps, by OpenTelemetry's semantic conventions for messaging.
+"""Makes spans from records and steps, following OpenTelemetry's semantic conventions for messaging.
 
 A message's spans form a tree. ``send`` is its root, or a child of the producer's span. ``park`` and
 ``deliver`` are children of ``send``; ``receive`` and ``settle`` are children of ``deliver`` if the message
 was delayed, otherwise of ``send``. docs/metrics.md describes them.
 
-Spans have the time of the wall clock, because they are shown together with the spans of applications, which
-have no other. On a clock that was moved, is manual or scaled, an hour's delay may thus take milliseconds; the
-attributes ``mocketmq.clock.*`` have the instants of the broker's clock.
+The times of spans are on the wall clock, because backends show the spans together with those of applications,
+which know no other clock. If the broker's clock is manual, scaled or was moved, the span of an hour's delay
+may therefore take milliseconds. The attributes ``mocketmq.clock.*`` have the instants on the broker's clock.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ Attributes = dict[str, str | int | bool | tuple[str, ...]]
 
 
 class SpanTimes(NamedTuple):
-    """Beginning and end of a span, by the wall clock and by the broker's clock."""
+    """Beginning and end of a span, on the wall clock and on the broker's clock."""
 
     began_us: int
     ended_us: int
@@ -55,7 +55,7 @@ class SpanTimes(NamedTuple):
 
 
 class LifeSpans:
-    """Makes spans. Remembers when messages were parked, as the store has no time of the wall clock."""
+    """Makes spans. Remembers when messages were parked, because the store has no wall-clock times."""
 
     def __init__(self, topics: Topics, clock: Clock, resource: Resource) -> None:
         self._topics = topics
@@ -67,9 +67,9 @@ class LifeSpans:
     def of_record(
         self, record: TracedRecord, began_us: int, ended_us: int, at_us: int
     ) -> Iterator[ReadableSpan]:
-        """The spans of a new record, stored between these instants of the wall clock.
+        """Yield the spans of a new record, stored between these instants of the wall clock.
 
-        ``at_us`` is the broker's clock after the store.
+        ``at_us`` is the time on the broker's clock after the record was stored.
         """
         properties, queue = properties_of(record), self._goal(record)
         identity = identity_of(record, properties)
@@ -97,7 +97,7 @@ class LifeSpans:
     def of_parking(
         self, record: TracedRecord, wall_us: int, at_us: int, *, is_cancelled: bool
     ) -> Iterator[ReadableSpan]:
-        """The span of a message that was parked outside of the store, or of a wait that was cancelled."""
+        """Yield the span of a message that was parked outside of the store, or of a cancelled wait."""
         properties, queue = properties_of(record), self._goal(record)
         identity = identity_of(record, properties)
         if is_system_topic(queue.topic) or not identity.is_sampled:
@@ -125,7 +125,7 @@ class LifeSpans:
         at_us: int,
         count: int | None,
     ) -> Iterator[ReadableSpan]:
-        """The span of a group that received the record for the ``count``-th time, or settled it."""
+        """Yield the span of a group's ``count``-th receive of the record, or of its settlement."""
         properties, queue = properties_of(record), self._goal(record)
         identity = identity_of(record, properties)
         is_half = record.kind == "prepared"
@@ -146,7 +146,7 @@ class LifeSpans:
             yield self._settled(identity, attributes, times, record, _OUTCOMES[outcome])
 
     def was_given_back(self, record: TracedRecord, group: str) -> bool:
-        """Whether the group has given this record back, so that it does not acknowledge it by a commit."""
+        """Whether the group has given this record back, so that a later commit does not acknowledge it."""
         mark = identity_of(record, properties_of(record)).span_id("given back", group)
         return self._given_back.get(mark, -1) > record.log_offset
 
@@ -184,9 +184,9 @@ class LifeSpans:
         record: TracedRecord,
         times: SpanTimes,
     ) -> Iterator[ReadableSpan]:
-        """The wait of a delayed message, and its delivery.
+        """Yield the spans of a delayed message's wait and of its delivery.
 
-        If it is not known when the message was parked, the wait has no length.
+        If the time of parking is unknown, the span of the wait has no length.
         """
         stored_us, due_us = record.stored_us, record.delivery_due_us
         if stored_us is None or due_us is None:
@@ -216,7 +216,7 @@ class LifeSpans:
         *marks: object,
         parent: tuple[object, ...] = ("send",),
     ) -> ReadableSpan:
-        """A span, whose id follows from operation and ``marks``. ``parent`` has those of the parent."""
+        """Make a span, whose id follows from operation and ``marks``. ``parent`` has the parent's."""
         began_us, ended_us, at_us, until_us = times
         more: Attributes = {
             "messaging.operation.name": operation,
@@ -241,7 +241,7 @@ class LifeSpans:
         )
 
     def _attributes(self, record: TracedRecord, queue: Queue, properties: dict[str, str]) -> Attributes:
-        """The attributes of every span of the record."""
+        """Return the attributes of every span of the record."""
         topic = queue.topic
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             topic = properties.get(RETRY_TOPIC, topic)
@@ -282,19 +282,19 @@ class LifeSpans:
 
 
 def _remember(found: dict[int, int], key: int, value: int, most: int) -> None:
-    """Set the value, and forget the oldest beyond ``most``."""
+    """Set the value, and forget the oldest values beyond ``most``."""
     found[key] = value
     while len(found) > most:
         del found[next(iter(found))]
 
 
 def _park(identity: TraceIdentity, stored_us: int) -> int:
-    """The id of the span of a wait that began at this instant."""
+    """Return the id of the span of a wait that began at this instant."""
     return identity.span_id("park", stored_us)
 
 
 def _parent(record: TracedRecord) -> tuple[object, ...]:
-    """What names the parent of spans of this record's consumers."""
+    """Return operation and marks of the parent of the spans of this record's consumers."""
     return ("deliver", record.log_offset) if record.stored_us is not None else ("send",)
 
 
@@ -310,7 +310,7 @@ def _context(identity: TraceIdentity, span_id: int) -> SpanContext:
 
 
 def _producer(identity: TraceIdentity) -> SpanContext | None:
-    """The producer's span, if the message names one."""
+    """Return the producer's span, if the message names one."""
     if identity.producer is None:
         return None
     return _context(identity, int(identity.producer.span_id, 16))

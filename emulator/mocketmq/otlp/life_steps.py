@@ -1,8 +1,8 @@
-"""What happened to messages since the last look, noted with the time of the wall clock.
+"""The events of messages that still need spans, each with its wall-clock time.
 
-Parts of the broker call a noting method in passing, at a commit or a pull. A note is a tuple in a bounded
-queue; nothing is read from the store, formatted or sent there. The store has the instants of the broker's
-clock only, so a note adds the machine's wall clock, which spans need.
+Parts of the broker note each commit, pull and the like by a method call here. The call only adds a tuple to a
+bounded queue; it does not read the store, format or send anything. The store has only the instants of the
+broker's clock, so a note adds the wall-clock time that spans need.
 """
 
 from collections import deque
@@ -20,9 +20,9 @@ MAX_STEPS: Final = 10_000
 MAX_BYTES: Final = 16 << 20
 """Maximum size of the properties in waiting steps."""
 MAX_RECORDS: Final = 10_000
-"""Maximum number of new records that wait for spans. Older ones are dropped and counted."""
+"""Maximum number of new records that wait for spans. Older records are dropped and counted."""
 MAX_OFFSETS: Final = 256
-"""Maximum number of messages of one pull or commit that get spans, the newest."""
+"""Maximum number of messages per pull or commit that get spans. The newest ones get them."""
 
 
 class CommitStep(NamedTuple):
@@ -34,7 +34,7 @@ class CommitStep(NamedTuple):
 
 
 class ParkStep(NamedTuple):
-    """A message that a delay scheme has saved outside of the store (``is_cancelled``: has cancelled)."""
+    """A message that a delay scheme has saved outside of the store, or has cancelled (``is_cancelled``)."""
 
     wall_us: int
     at_us: int
@@ -51,11 +51,11 @@ class GroupStep(NamedTuple):
     group: str
     log_offset: int
     outcome: Outcome | None
-    times: int | None  # None: by offset, which counts no receives
+    times: int | None  # None for a pull by offset, which does not count receives
 
 
 class OffsetStep(NamedTuple):
-    """Messages of a queue that a group has pulled, or passed by a commit of its offset."""
+    """Messages of a queue that a group has pulled, or whose offsets its commit has passed."""
 
     wall_us: int
     at_us: int
@@ -69,7 +69,7 @@ LifeStep = CommitStep | ParkStep | GroupStep | OffsetStep
 
 
 class LifeSteps:
-    """The steps that wait for spans. ``dropped`` counts those that were not noted, or records passed over."""
+    """The steps that wait for spans. ``dropped`` counts dropped steps, and records left without spans."""
 
     def __init__(self, broker: Broker) -> None:
         self.dropped = 0
@@ -92,7 +92,7 @@ class LifeSteps:
         return steps
 
     def first_of(self, begin: int, steps: Sequence[LifeStep]) -> int:
-        """The first new record to read, from ``begin`` on, if not too many wait by the end of these steps."""
+        """Return the first new record to read: ``begin``, or a later one if the steps add too many."""
         end = max((step.end for step in steps if isinstance(step, CommitStep)), default=begin)
         first = max(begin, end - MAX_RECORDS)
         self.dropped += first - begin
@@ -112,7 +112,7 @@ class LifeSteps:
         self._end = end
         step = CommitStep(wall_us(), self._clock.now_us(), end)
         if len(self._steps) >= MAX_STEPS and isinstance(self._steps[-1], CommitStep):
-            self._steps[-1] = step  # covers the records of the former one as well
+            self._steps[-1] = step  # also covers the records of the earlier step
         else:
             self._note(step)
 

@@ -1,7 +1,7 @@
-"""Turns metric families, as a scrape of /metrics has them, into OpenTelemetry's metrics.
+"""Converts the metric families of a scrape of /metrics to OpenTelemetry's metrics.
 
-RocketMQ's metrics get the names and units under which a real broker exports them by OTLP. A backend that adds
-units to names, like Prometheus, arrives at the names of /metrics.
+RocketMQ's metrics get the names and units with which a real broker exports them over OTLP. A backend that
+appends units to names, like Prometheus, then shows the names of /metrics.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _SCOPE: Final = InstrumentationScope("mocketmq", __version__)
 
 
 def metrics_data(families: Iterable[Any], resource: Resource, started_ns: int, now_ns: int) -> MetricsData:
-    """The families of ``prometheus_client`` as one export. Counts began at ``started_ns``."""
+    """Convert the families of ``prometheus_client`` to one export. Counters began at ``started_ns``."""
     metrics = [metric for family in families if (metric := _metric(family, started_ns, now_ns))]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(_SCOPE, metrics, "")], "")])
 
@@ -50,7 +50,7 @@ def _metric(family: Any, started_ns: int, now_ns: int) -> Metric | None:
 
 
 def _name_and_unit(name: str, text: str) -> tuple[str, str, str]:
-    """Name, description and unit of a metric."""
+    """Return the name, description and unit of a metric."""
     unit = next((unit for unit in _UNITS if name.removesuffix("_total").endswith(f"_{unit}")), "")
     if name.startswith("rocketmq_"):
         return name.removesuffix(f"_{unit}") if unit else name, text, unit
@@ -58,7 +58,7 @@ def _name_and_unit(name: str, text: str) -> tuple[str, str, str]:
 
 
 def _histogram_points(family: Any, started_ns: int, now_ns: int) -> Iterator[HistogramDataPoint]:
-    """A point for each series, whose samples follow each other: buckets, count and sum."""
+    """Return a point for each series. The samples of a series are adjacent: buckets, count and sum."""
     bounds: list[float] = []
     counts: list[int] = []
     total = 0

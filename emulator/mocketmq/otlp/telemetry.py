@@ -63,7 +63,7 @@ class MetricExport(Chore):
 
 
 class Telemetry:
-    """The exports of a broker. Traces begin at once, metrics once the JSON API can be asked for them."""
+    """The exports of a broker. Traces begin at once, metrics when the JSON API can be read."""
 
     def __init__(self, broker: Broker, endpoint: str) -> None:
         endpoint = endpoint.rstrip("/")
@@ -78,14 +78,14 @@ class Telemetry:
         self._metrics: MetricExport | None = None
 
     def start_metrics(self, api: Api) -> None:
-        """Begin to export metrics, unless OpenTelemetry's variable says none."""
+        """Begin to export metrics, unless OpenTelemetry's environment variable disables them."""
         if os.environ.get("OTEL_METRICS_EXPORTER") == "none":
             return
         self._metrics = MetricExport(api, self._exporter, self._resource, self._log)
         self._metrics.start().add_done_callback(log_defect)
 
     async def close(self) -> None:
-        """Export the last spans and metrics within FLUSH_S, as far as the endpoint takes them."""
+        """Export the last spans and metrics within FLUSH_S, as far as the endpoint accepts them."""
         try:
             async with asyncio.timeout(FLUSH_S):
                 await self._flush()
@@ -106,7 +106,7 @@ class Telemetry:
 
 @asynccontextmanager
 async def open_telemetry(broker: Broker, endpoint: str) -> AsyncIterator[Telemetry]:
-    """Export to the endpoint, the URL before ``/v1/traces`` and ``/v1/metrics``."""
+    """Export to ``endpoint``, a URL to which ``/v1/traces`` and ``/v1/metrics`` are appended."""
     telemetry = Telemetry(broker, endpoint)
     try:
         yield telemetry
@@ -115,7 +115,7 @@ async def open_telemetry(broker: Broker, endpoint: str) -> AsyncIterator[Telemet
 
 
 async def in_daemon_thread(work: Callable[[], object]) -> None:
-    """Call ``work`` in a thread that neither this loop's end nor the interpreter's waits for."""
+    """Call ``work`` in a thread that delays neither the end of this loop nor the interpreter's exit."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -135,7 +135,7 @@ async def in_daemon_thread(work: Callable[[], object]) -> None:
 
 
 def _resource() -> Resource:
-    """The broker, as OpenTelemetry's variables name it or else as mocketmq."""
+    """Describe the broker by OpenTelemetry's environment variables; its default name is mocketmq."""
     named = OTELResourceDetector().detect().attributes
     return Resource.create({"service.name": "mocketmq", "service.version": __version__, **named})
 

@@ -1,8 +1,8 @@
 """Turns the steps of messages into spans, four times a second, and hands them to OpenTelemetry's SDK.
 
-Nothing waits for this task: it reads what parts of the broker have noted (``life_steps``), reads the records
-from the store as any other reader, and lets other tasks have their turn between small numbers of spans. The
-SDK queues spans, encodes and sends them in a thread of its own, and drops what its queue cannot hold.
+No other task waits for this one. It takes the steps that parts of the broker have noted (``life_steps``),
+reads the records from the store like any other reader, and yields to other tasks after every few spans. The
+SDK queues spans, encodes and sends them in its own thread, and drops spans that its queue cannot hold.
 """
 
 import logging
@@ -38,18 +38,18 @@ SPANS_AT_ONCE: Final = 32
 _PAGE: Final = 256
 _DELAY: Final = "OTEL_BSP_SCHEDULE_DELAY"
 _DELAY_MS: Final = 1_000
-"""Time between two exports, unless OpenTelemetry's variable gives another. Its default is five times this."""
+"""Time between two exports, unless OpenTelemetry's variable sets it; its default is five times as long."""
 
 
 def span_processor(endpoint: str, export_log: ExportLog) -> BatchSpanProcessor:
-    """The SDK's queue of spans and its thread, as its variables configure them."""
+    """Make the SDK's span queue and thread, configured by the SDK's environment variables."""
     exporter = SpanSender(OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces"), export_log)
     delay_ms = None if os.environ.get(_DELAY) else _DELAY_MS
     return BatchSpanProcessor(exporter, schedule_delay_millis=delay_ms)
 
 
 class SpanSender:
-    """An exporter of the SDK that notes in the log whether it succeeds."""
+    """The SDK's exporter of spans, which reports each success or failure to the export log."""
 
     def __init__(self, exporter: OTLPSpanExporter, export_log: ExportLog) -> None:
         self._exporter = exporter
@@ -127,10 +127,10 @@ class TraceExport(Chore):
         self._last_wall_us = step.wall_us
 
     def _stored(self, record: TracedRecord, step: CommitStep) -> tuple[int, int]:
-        """The instants of the wall clock between which a record was stored.
+        """Return the wall-clock instants between which a record was stored.
 
-        A commit begins at the record's store time. On a clock that stands still or was moved in between, its
-        beginning is not known.
+        A commit begins at the record's store time. If the broker's clock is manual, or was moved in between,
+        the wall-clock time of the beginning is unknown.
         """
         took_us = (step.at_us - record.store_us) / self._rate if self._rate else 0
         began_us = step.wall_us - int(took_us)
@@ -156,7 +156,7 @@ class TraceExport(Chore):
                 )
 
     async def _emit(self, spans: Iterable[ReadableSpan]) -> None:
-        """Queue the spans in the SDK, and let other tasks have their turn."""
+        """Queue the spans in the SDK, and yield to other tasks."""
         for span in spans:
             self._processor.on_end(span)
             self._made += 1

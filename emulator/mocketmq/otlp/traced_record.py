@@ -1,4 +1,4 @@
-"""A record of the store as spans need it, without its body, and the identity of its message in traces."""
+"""A record of the store, without its body, as spans need it, and the identity of its message in traces."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -17,7 +17,7 @@ FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset"""
 
 
 class TracedRecord(NamedTuple):
-    """A record. The fields from ``scheme`` on are those of its delivery, if it was delayed."""
+    """A record. The fields from ``scheme`` on describe its delivery, if it was delayed."""
 
     log_offset: int
     kind: RecordKind
@@ -45,8 +45,8 @@ class TracedRecord(NamedTuple):
 class TraceIdentity(NamedTuple):
     """The trace of a message, and the producer's span in it, if the producer is traced.
 
-    Everything is computed from the message, so that its spans fit together without anything being remembered,
-    also after a restart. All records of a message have its key and the instant of its birth.
+    All ids are computed from the message, so its spans fit together without any memory, even after a restart.
+    All records of a message share its key and its born time.
     """
 
     trace_id: int
@@ -55,18 +55,18 @@ class TraceIdentity(NamedTuple):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether spans are wanted: always, unless the producer decided against recording its trace."""
+        """Whether to make spans: always, unless the producer decided not to sample its trace."""
         return self.producer is None or self.producer.is_sampled
 
     def span_id(self, *marks: object) -> int:
-        """The id of the span that these marks tell from the others of the message."""
+        """Return the id of the message's span with these marks, which distinguish it from the other spans."""
         digest = blake2b(self.key, digest_size=8, person=b"span")
         digest.update(repr(marks).encode())
         return int.from_bytes(digest.digest()) or 1
 
 
 def identity_of(record: TracedRecord, properties: dict[str, str]) -> TraceIdentity:
-    """The identity of the record's message."""
+    """Return the identity of the record's message."""
     key = f"{record.born_us} {record.unique_key}".encode()
     producer = trace_context_of(properties)
     if producer is not None:
@@ -76,7 +76,7 @@ def identity_of(record: TracedRecord, properties: dict[str, str]) -> TraceIdenti
 
 
 def waiting_record(message: StoredMessage, size: int) -> TracedRecord:
-    """The record of a parked message, which may be outside of the store."""
+    """Make the record of a parked message, which may be outside of the store."""
     return TracedRecord(
         message.log_offset,
         message.kind,
@@ -96,26 +96,26 @@ def waiting_record(message: StoredMessage, size: int) -> TracedRecord:
 
 
 def properties_of(record: TracedRecord) -> dict[str, str]:
-    """The record's properties."""
+    """Return the record's properties."""
     return decode_properties(record.properties)
 
 
 async def records_between(database: Database, begin: int, end: int) -> list[TracedRecord]:
-    """The records with log offsets from ``begin`` to before ``end``, in order."""
+    """Return the records with log offsets from ``begin`` up to but excluding ``end``, in order."""
     condition = "WHERE m.log_offset >= ? AND m.log_offset < ? ORDER BY m.log_offset"
     rows = await database.rows(f"{_RECORDS} {condition}", (begin, end))
     return list(map(TracedRecord._make, rows))
 
 
 async def records_at(database: Database, log_offsets: Sequence[int]) -> dict[int, TracedRecord]:
-    """The records with these log offsets that are still stored."""
+    """Return the records with these log offsets that are still stored."""
     marks = ",".join("?" * len(log_offsets))
     rows = await database.rows(f"{_RECORDS} WHERE m.log_offset IN ({marks})", log_offsets)
     return {row[0]: TracedRecord._make(row) for row in rows}
 
 
 async def records_in(database: Database, queue_key: int, offsets: Sequence[int]) -> list[TracedRecord]:
-    """The records of a queue with these offsets that are still stored, in order."""
+    """Return the records of a queue with these offsets that are still stored, in order."""
     marks = ",".join("?" * len(offsets))
     condition = f"WHERE m.queue_key = ? AND m.queue_offset IN ({marks}) ORDER BY m.queue_offset"
     rows = await database.rows(f"{_RECORDS} {condition}", (queue_key, *offsets))

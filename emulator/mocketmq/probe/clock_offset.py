@@ -41,7 +41,7 @@ class ClockOffset(NamedTuple):
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> "ClockOffset | None":
-        """The offset that the samples allow, or None without samples."""
+        """Estimate the offset from the samples; None without samples."""
         found = list(samples)
         if not found:
             return None

@@ -71,7 +71,7 @@ ValueError."""
 
 
 class ProbedCluster(ABC):
-    """A probed cluster. ``notes`` name missing facts; ``table`` has the delay of each level."""
+    """A probed cluster. ``notes`` lists facts that are missing; ``table`` has the delay of each level."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

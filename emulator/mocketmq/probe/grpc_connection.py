@@ -134,7 +134,7 @@ class GrpcClientConnection:
 
     @contextmanager
     def _spoken(self) -> Iterator[None]:
-        """Raise errors of the gRPC library as errors of the probe."""
+        """Convert errors of the gRPC library to errors of the probe."""
         try:
             yield
         except TimeoutError:

@@ -42,7 +42,8 @@ Progress = Callable[[str, int, int], object]
 class Probing:
     """A probe of a cluster, with messages ``sent`` and ``received`` by key, and ``failed`` counts by reason.
 
-    ``repeated`` has the keys of messages of which only a redelivery came, without the first delivery's time.
+    ``repeated`` has the keys of messages of which only a redelivery came, so that the time of the first
+    delivery is unknown.
     """
 
     def __init__(self, plan: Plan, cluster: ProbedCluster, progress: Progress) -> None:
