@@ -1,10 +1,12 @@
 """A directory store keeps an entry for each file."""
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mocketmq_compat.delay.delayed_file import MS_PER_S
 from mocketmq_compat.delay.directories.directory_store import DirectoryStore
 from tests.support.delayed_files import made
 
@@ -42,3 +44,20 @@ def test_foreign_files_are_found_among_own_ones(store: DirectoryStore, tmp_path:
     other.close()
     assert set(store.adopt(0)) == {file.entry for file in FILES[-2:]}
     assert set(store.all()) == ENTRIES
+
+
+def test_opening_takes_hardly_more_memory_than_the_index(tmp_path: Path) -> None:
+    filled = DirectoryStore(tmp_path)
+    for number in range(2_000):
+        file = made(f"M{number}", number=number, due_ms=number * MS_PER_S)
+        filled.write(file.entry, file.content)
+    filled.directory.close()  # without writing down what is known, so that all names are read
+    tracemalloc.start()
+    try:
+        opened = DirectoryStore(tmp_path)
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    opened.close()
+    assert opened.count == 2_000
+    assert most < 2 * kept

@@ -179,24 +179,27 @@ class DelayDirectory:
     def scan(
         self, is_known: Callable[[int, Stamp], bool], *, is_starting: bool = False
     ) -> Iterator[FoundDirectory | int | str]:
-        """Yield the directory of each second, and the names of everything else.
+        """Yield the names of what is not a second's directory, then each of those, in order.
 
         Yields only the second of a directory whose stamp ``is_known``. The scan of a start removes temporary
         files that a kill left, because their senders got no response.
         """
+        seconds: list[int] = []
         with os.scandir(self.root) as root:
-            for directory in root:
-                second = parse_second(directory.name)
-                if second is not None and directory.is_dir(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
-                        # Not st_mtime, because tools that copy a directory back preserve it.
-                        stamp = stamp_of(directory.stat(follow_symlinks=False))
-                        if is_known(second, stamp):
-                            yield second
-                        else:
-                            yield self.scan_second(second, stamp.changed_ns, is_starting=is_starting)
-                elif directory.name != QUARANTINE and not directory.name.startswith(KNOWN):
-                    yield directory.name
+            for found in root:
+                second = parse_second(found.name)
+                if second is not None and found.is_dir(follow_symlinks=False):
+                    seconds.append(second)
+                elif found.name != QUARANTINE and not found.name.startswith(KNOWN):
+                    yield found.name
+        for second in sorted(seconds):
+            with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
+                # Not st_mtime, because tools that copy a directory back preserve it.
+                stamp = self.stamp(second)
+                if is_known(second, stamp):
+                    yield second
+                else:
+                    yield self.scan_second(second, stamp.changed_ns, is_starting=is_starting)
 
     def stamp(self, second: int) -> Stamp:
         return stamp_of(os.stat(f"{self._prefix}{second}", follow_symlinks=False))  # noqa: PTH116 - see write

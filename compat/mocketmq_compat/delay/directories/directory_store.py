@@ -67,36 +67,28 @@ class DirectoryStore(BaseStore):
         known = load_known(self.directory.root, _KIND, _NUMBERS)
         ends = itertools.accumulate(part.numbers[0] * _FIELDS for part in known.parts.values())
         end_of = dict(zip(known.parts, ends, strict=True))
-        columns: dict[int, Columns | None] = {}  # of each second; None if they are known
-        read: list[tuple[FoundDirectory, int]] = []
         now_ns = self._now_ns()
         for found in self.directory.scan(lambda *part: known.get(*part) is not None, is_starting=True):
             if isinstance(found, str):
                 self._ignore(found)
             elif isinstance(found, int):
-                stamp, (_, size) = known.parts[found]
-                columns[found] = None  # ten million entries are not copied twice
+                end, (stamp, (count, size)) = end_of[found], known.parts[found]
+                begins = range(end - count * _FIELDS, end, count)
+                self._append([known.items[begin : begin + count] for begin in begins])
                 self._count_bytes(found, size)
                 self._seen[found] = stamp.changed_ns
             else:
                 if found.entries:
-                    columns[found.second] = _columns(found.entries)
+                    self._append(_columns(found.entries))
                 self._count_bytes(found.second, found.disk_bytes)
                 if found.strays or not found.entries:
                     self._left_over.append(found._replace(entries=found.entries[:1]))
                 else:
-                    read.append((found._replace(entries=[]), len(found.entries)))
-        for second in sorted(columns):
-            entries = columns.pop(second)
-            if entries is None:
-                end, (count, _) = end_of[second], known.parts[second].numbers
-                begins = range(end - count * _FIELDS, end, count)
-                entries = [known.items[begin : begin + count] for begin in begins]
-            last = max(entries[1])
-            self.last_number = max(self.last_number, last)
-            self._index.append(entries)
-        for directory, count in read:
-            self._see(directory, count, now_ns)
+                    self._see(found, len(found.entries), now_ns)
+
+    def _append(self, columns: Columns) -> None:
+        self._index.append(columns)
+        self.last_number = max(self.last_number, max(columns[1]))  # noqa: PLW3301 - a second may have millions
 
     def close(self) -> None:
         if not self._is_closed:
