@@ -26,11 +26,11 @@ _DOORS: Final = {
 _HEAD: Final = """\
 ## What applications see
 
-What applications see of a rule, with unmodified clients and the clients' defaults. `make interop` checks
-these tables, and `python -m tests.clients.faults` writes them; do not edit them. For a send, they show
-what it returns or throws, how often the client tried, and how often the broker stored the message, unless
-once for a success and never for an error. For a consumer, they show its errors, and how often it got the
-message. Addresses and times are left out.
+What applications see when a rule fires, with unmodified clients and the clients' defaults. `make interop`
+checks these tables, and `python -m tests.clients.faults` writes them; do not edit them. For a send, they
+show what it returns or throws, how often the client tried, and how often the broker stored the message,
+unless that is once after a success or never after an error. For a consumer, they show its errors, and how
+often it got the message. Addresses and times are left out.
 """
 
 
