@@ -1,6 +1,6 @@
 """Address discovery for ONS clients: serves the name server's address (docs/protocol/aliyun.md §2.6, T-10).
 
-The response is one ``host:port``, or several with semicolons between them, and nothing else. Requests need no
+The response is one ``host:port``, or several separated by semicolons, and nothing else. Requests need no
 token, because ONS clients cannot send one, and the address is no secret to a client that has reached this
 port.
 """

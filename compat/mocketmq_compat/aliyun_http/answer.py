@@ -11,7 +11,7 @@ from mocketmq_compat.aliyun_http.errors import STATUS, code_of, message_of
 
 NAMESPACE: Final = "http://mq.aliyuncs.com/doc/v1/"
 ERROR_NAMESPACE: Final = "http://mq.aliyuncs.com/doc/v1"
-"""Must have no trailing slash, otherwise the Java client does not recognize an error (X-6)."""
+"""The XML namespace. With a trailing slash, the Java client would not recognize an error (X-6)."""
 
 _VERSION: Final = "2015-06-06"
 _MEDIA_TYPE: Final = "text/xml;charset=utf-8"
@@ -44,7 +44,7 @@ def failure(error: EmulatorError, request_id: str, host_id: str) -> XmlAnswer:
 
 
 def failures(failed: Iterable[tuple[str, ReceiptError]]) -> XmlAnswer:
-    """List the receipt handles that could not be settled, and why."""
+    """List the receipt handles that could not be settled, with the reasons."""
     inside = "".join(
         nested(
             "Error",

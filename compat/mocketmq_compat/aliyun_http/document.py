@@ -1,8 +1,8 @@
 """Reads clients' XML documents, and writes XML documents that every client can read.
 
 Clients' documents of this protocol are two levels deep: a root, and leaves of text. The parser is Python's
-expat. The reader refuses a document type declaration as soon as it begins, so only XML's five own entities
-exist.
+expat. The reader refuses a document type declaration as soon as it begins, so only the five entities of XML
+itself exist.
 """
 
 import re

@@ -48,7 +48,7 @@ _Operation = Callable[[AliyunCall], Coroutine[object, object, XmlAnswer]]
 
 class _Method(NamedTuple):
     parameters: frozenset[str]
-    operations: dict[str, _Operation]  # by the parameter trans
+    operations: dict[str, _Operation]  # by the parameter ``trans``
 
 
 _METHODS: Final = {
@@ -62,7 +62,7 @@ _METHODS: Final = {
     ),
 }
 _OF_CONSUMERS: Final = {consume, consume_in_order, acknowledge}
-"""Operations of consumers; all others belong to producers, even the pop of half messages."""
+"""Operations of consumers. All other operations belong to producers, even the pop of half messages."""
 
 _DOOR: Final = "aliyun"
 _WORDS: Final[dict[_Operation, Operation]] = {
@@ -92,7 +92,7 @@ class AliyunDoor:
 
     @property
     def operations(self) -> Iterable[str]:
-        """All names of operations that fault rules can match."""
+        """Return all names of operations that fault rules can match."""
         return chain.from_iterable(_NAMES.values())
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:

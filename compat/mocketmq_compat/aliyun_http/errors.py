@@ -55,6 +55,6 @@ def code_of(error: EmulatorError) -> str:
 
 
 def message_of(error: EmulatorError) -> str:
-    """Return the service's message if it is known, otherwise the error's own; for a spent handle, both."""
+    """Return the service's message if it is known, otherwise the error's own; for an expired handle, both."""
     words, reason = _WORDS.get(code_of(error)), str(error)
     return f"{words} ({reason})" if isinstance(error, ReceiptSpentError) else words or reason

@@ -1,4 +1,4 @@
-"""Opens Aliyun's HTTP protocol, whose handlers are imported with the first request: most brokers get none."""
+"""Opens Aliyun's HTTP protocol. Imports the handlers at the first request, because most brokers get none."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -19,7 +19,7 @@ SEGMENT: Final = "topics"
 
 
 class LateDoor:
-    """The protocol, which handles a request as :class:`AliyunDoor` does."""
+    """Passes requests to an :class:`AliyunDoor`, which is created at the first one."""
 
     def __init__(self, broker: Broker, settings: Settings, access: Access | None, bodies: Bodies) -> None:
         self._parts = broker, settings, access, bodies

@@ -1,15 +1,15 @@
 """The file format of a pending delayed message: its name and its content. Does no I/O.
 
-A file lies in the directory named by the epoch second of its due time and is called
-``<due>-<number>-<key>.msg``: the due time in epoch milliseconds; the message's place in the order of
-arrival, 16 hex digits; a hash of its unique key, 16 hex digits. Number and key hash together are the
-message's identity. Its content is, in version 1::
+A file is in the directory named after the epoch second of its due time. Its name is
+``<due>-<number>-<key>.msg``: the due time in epoch milliseconds; the message's place in the order of arrival,
+16 hex digits; a hash of its unique key, 16 hex digits. Number and key hash together are the message's
+identity. The content of the file is, in version 1::
 
     mocketmq-delayed 1 sha256 <64 hex digits>
     {"number":…,"due_us":…,"topic":"orders","queue_id":2,"properties":{…},…}
     <the body, as many bytes as the header's "size" says, to the end of the file>
 
-The first line ends with the SHA-256 of everything behind it, so standard tools can read and check a file::
+The first line ends with the SHA-256 of everything after it, so standard tools can read and check a file::
 
     tail -n +2 FILE | sha256sum      sed -n 2p FILE | jq .      tail -n +3 FILE
 """
@@ -34,11 +34,11 @@ MS_PER_S: Final = US_PER_S // US_PER_MS
 TRY_AGAIN: Final = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
 }
-"""Error numbers that are the system's fault rather than the file's, so that a retry may succeed."""
+"""Error numbers caused by the system rather than by the file, so that a retry may succeed."""
 
 
 class DamagedFileError(EmulatorError):
-    """The file holds no delayed message, or was altered; ``kind`` names the damage in counters."""
+    """The file is not a delayed message, or was altered. ``kind`` names the damage in counters."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)

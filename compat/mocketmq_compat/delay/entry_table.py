@@ -1,8 +1,8 @@
-"""Entries in order of delivery, in little memory, with changes that take no longer for more entries.
+"""Entries in order of delivery, in little memory. The time of a change does not grow with their number.
 
 How it works. The entries are in blocks of up to ``BLOCK`` entries, and a block has a column of numbers for
-each field. ``bisect`` finds the block, and then the place in it, without a call of Python code. A change
-moves numbers of one block. So no step sorts, copies or scans all entries, which would hold up the event
+each field. ``bisect`` finds the block, and then the place in the block, without calling Python code. A change
+moves numbers of a single block. So no step sorts, copies or scans all entries, which would block the event
 loop: a second in which ten million messages are due is delivered like any other.
 """
 
@@ -19,11 +19,11 @@ BLOCK: Final = 1_024
 _FIELDS: Final = len(Entry._fields)
 
 Columns = Sequence["array[int]"]
-"""The numbers of several entries: a column for each field of an entry, and for each further number."""
+"""The numbers of several entries: one column for each field of an entry, and for each further number."""
 
 
 class EntryTable:
-    """Sorted entries, each with ``further`` numbers. An entry takes eight bytes for each of its numbers.
+    """Sorted entries, each with ``further`` additional numbers. Each number takes eight bytes.
 
     Not safe for use by several threads at once. Methods with a ``lock`` hold it for one block at a time, and
     may miss entries that are added meanwhile.
@@ -100,7 +100,7 @@ class EntryTable:
     def pages(
         self, lock: AbstractContextManager[Any], without: Container[Entry] = ()
     ) -> Iterator[list[Entry]]:
-        """Yield all entries that are not in ``without``, some at a time, in order."""
+        """Yield all entries that are not in ``without``, in order, as lists of some entries."""
         after: Entry | None = None
         while True:
             with lock:
@@ -158,7 +158,7 @@ class EntryTable:
     # Blocks
 
     def _find(self, entry: Entry) -> tuple[int, int, bool]:
-        """Return the entry's block and its place there, or where to insert it, and whether it is there."""
+        """Return the entry's block, its place there or where to insert it, and whether it exists."""
         if not self._blocks:
             return 0, 0, False
         index = max(bisect_right(self._begins, entry) - 1, 0)
@@ -166,7 +166,7 @@ class EntryTable:
         low = bisect_left(dues, entry.due_ms)
         high = bisect_right(dues, entry.due_ms, low)
         place = bisect_left(numbers, entry.number, low, high)
-        while place < high and numbers[place] == entry.number:  # several only after two folders were merged
+        while place < high and numbers[place] == entry.number:  # several only after a merge of two folders
             if key_hashes[place] >= entry.key_hash:
                 return index, place, key_hashes[place] == entry.key_hash
             place += 1

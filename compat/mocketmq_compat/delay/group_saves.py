@@ -62,7 +62,7 @@ class GroupSaves(Chore):
         self._saved = saved
         self._thread = ThreadPoolExecutor(1, "delay-saves")
         self._waiting: list[_Save] = []
-        self._group_done: asyncio.Future[None]  # of the records being written, or of the next ones
+        self._group_done: asyncio.Future[None]  # of the records that are being written, or will be next
         self._writing: asyncio.Task[None] | None = None
         self._unsynced: list[Entry] = []
 
@@ -151,7 +151,7 @@ class GroupSaves(Chore):
                         done.set_exception(_refusal(error))
             self._group_done.set_result(None)
             self._group_done = loop.create_future()
-            await asyncio.sleep(0)  # let the senders continue, so that their next messages share a sync
+            await asyncio.sleep(0)  # let the senders continue first, so that their next messages share a sync
         self._writing = None
 
     def _next_group(self) -> Sequence[_Save]:

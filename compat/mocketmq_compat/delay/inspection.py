@@ -15,14 +15,14 @@ from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.quarantine import QUARANTINE, REASON
 
 InspectionProgress = Callable[[str, int, int | None], None]
-"""Receives the step, the number of files or messages done, and the total, if known."""
+"""Called with the step, the number of completed files or messages, and the total if known."""
 
 UNFINISHED: Final = "unfinished"
 """Kind of the problem with an incomplete record, which is being written, or was left by a kill."""
 
 
 class FolderProblem(NamedTuple):
-    """A problem: its file, its kind in a word, and a sentence."""
+    """A problem: its file, its kind as one word, and a description."""
 
     file: str
     kind: str
@@ -123,7 +123,7 @@ class FolderInspector:
         return [each for each in self._messages() if is_found(each)]
 
     def verify(self) -> Inspection:
-        """Check every part of the folder, and that it holds no message twice."""
+        """Check every part of the folder, and that it has no message twice."""
         problems: list[FolderProblem] = []
         seen: dict[Identity, str] = {}
         topics: Counter[str] = Counter()

@@ -1,18 +1,18 @@
-"""What a store knew of its files when it was closed, so that the next start need not read them again.
+"""Saves a store's knowledge of its files when it closes, so that the next start need not read them.
 
-How it works. A store has parts: files, or directories of files. When it is closed, it writes a row for each
-part: the part's stamp, and what the store knows of it. A stamp is when the system last changed the file
-(``st_ctime``), its size and its inode. The next start asks the system for all stamps, and reads only parts
-whose stamp differs. So it does not matter how the last run ended, or who changed a file meanwhile: kills,
-restored backups and editors all change stamps, and no tool can set them. After a power failure, a file may
-have its stamp but not its last content; so a store of files syncs before it writes its rows.
+How it works. A store has parts: files, or directories of files. When it closes, it writes a row for each
+part, with the part's stamp and the store's numbers for the part. A stamp is the time of the last change
+(``st_ctime``), the size and the inode of a file. The next start reads all stamps, and then only the parts
+whose stamp differs. So it does not matter how the last run ended, or what changed a file in the meantime:
+kills, restored backups and editors all change stamps, and no tool can set them. After a power failure, a file
+may have its stamp but not its last content, so a store of files syncs before it writes its rows.
 
-Some file systems keep times in whole seconds, or in ticks. Two changes may then have the same stamp, so a
-stamp of the last two seconds before the rows were written is not trusted: such parts are read.
+Some file systems round times to seconds or ticks. Two changes may then have the same stamp, so the next start
+does not trust a stamp from the last two seconds before the rows were written, and reads these parts.
 
 The file begins with a line of text, ``mocketmq-known 3 <kind> <byte order> <numbers of a part> <parts>
 <items> <CRC-32 of the rest>``. Numbers of eight bytes follow: the time before which stamps are trusted, the
-rows, and a list of items, such as the entries of all files. A file that is damaged, or of another version or
+rows, and a list of items, such as the entries of all files. A damaged file, or a file of another version or
 byte order, is ignored.
 """
 
@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 KNOWN: Final = ".known"
 """Name of the file in a scheme's folder."""
 SETTLING_NS: Final = 2_000_000_000
-"""Age in nanoseconds from which on a stamp is trusted: the coarsest times of common file systems."""
+"""Minimum age in nanoseconds of a trusted stamp: the coarsest time resolution of common file systems."""
 _MAGIC: Final = b"mocketmq-known 3"
 _NUMBER_BYTES: Final = 8
 _LONGEST_LINE: Final = 200
@@ -36,7 +36,7 @@ _GREATEST: Final = (1 << 63) - 1
 
 
 class Stamp(NamedTuple):
-    """When the system last changed a file, in nanoseconds; its size in bytes; 63 bits of its inode."""
+    """The time of a file's last change in nanoseconds, its size in bytes, and 63 bits of its inode."""
 
     changed_ns: int
     size: int
@@ -49,7 +49,7 @@ def stamp_of(found: os.stat_result) -> Stamp:
 
 
 class KnownPart(NamedTuple):
-    """A part's stamp, and the numbers that the store knows of it."""
+    """A part's stamp, and the store's numbers for it."""
 
     stamp: Stamp
     numbers: tuple[int, ...]
@@ -63,7 +63,7 @@ class KnownParts(NamedTuple):
     until_ns: int
 
     def get(self, number: int, stamp: Stamp) -> KnownPart | None:
-        """Return what is known of a part with this stamp; None if it must be read."""
+        """Return the known numbers of a part with this stamp; None if it must be read."""
         part = self.parts.get(number)
         return None if part is None or part.stamp != stamp or stamp.changed_ns >= self.until_ns else part
 
@@ -78,7 +78,7 @@ def save_known(
     parts: Iterable[tuple[int, KnownPart]],
     items: Iterable["array[int]"] = (),
 ) -> None:
-    """Replace the file in the folder, or remove it without parts. Each part has ``width`` numbers.
+    """Replace the file in the folder, or remove it if there are no parts. Each part has ``width`` numbers.
 
     Raises OSError.
     """
@@ -95,7 +95,7 @@ def save_known(
     temporary = root / f"{KNOWN}.tmp"
     try:
         with temporary.open("wb") as file:
-            # By the file system's own clock. A changed file gets this time or a later one.
+            # On the file system's own clock. Files changed later get this time or a later one.
             rows[0] = os.fstat(file.fileno()).st_ctime_ns - SETTLING_NS
             check = zlib.crc32(rest, zlib.crc32(rows))
             file.write(
@@ -112,7 +112,7 @@ def save_known(
 
 
 def load_known(root: Path, kind: str, width: int) -> KnownParts:
-    """Read the file of the folder; nothing if there is none, or if it is not as it was written."""
+    """Read the file in the folder. A missing or altered file yields no parts."""
     if sys.platform == "win32":  # its st_ctime is when a file was created
         return NOTHING
     rows, items = array("q"), array("q")

@@ -22,11 +22,11 @@ from mocketmq_compat.delay.store import DelayStore
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
-"""Longest wait for outstanding marks at a stop, in real seconds. The next start marks the other records."""
+"""Longest wait for outstanding marks at a stop, in real seconds. The next start marks the rest."""
 AT_ONCE: Final = 256
 """Maximum number of records marked in one step."""
 NOT_REMOVED: Final = "the disk refuses to remove delayed messages that were delivered"
-"""The error for records that must be gone before the next step, and are not."""
+"""The error for records that must be removed before the next step, but are not."""
 
 
 class Marks:
@@ -86,10 +86,10 @@ class Marks:
 
     async def _mark_all(self) -> None:
         some: list[Entry] = []
-        durable = 0  # how many of those that wait may be marked
+        durable = 0  # number of waiting records that may be marked
         try:
             while self._waiting or self._is_cleared:
-                if not durable:  # one sync for all, so that on a slow disk marks keep up with deliveries
+                if not durable:  # one sync for all, so that marks keep up with deliveries on a slow disk
                     some, durable = [], len(self._waiting)
                     await self._synced()
                 some = [self._waiting.popleft() for _ in range(min(durable, AT_ONCE))]

@@ -13,7 +13,7 @@ class MemoryStore(BaseStore):
     """A :class:`~mocketmq_compat.delay.store.DelayStore` in memory, which ends with the broker."""
 
     def __init__(self, block_bytes: int = 1) -> None:
-        self._block_bytes = block_bytes  # a file of the scheme takes a multiple of it on disk
+        self._block_bytes = block_bytes  # a file of the scheme takes a multiple of this on disk
         self._contents: dict[Entry, bytes] = {}
         self._order = EntryTable()
         self._changing = threading.Lock()

@@ -45,7 +45,7 @@ def content_of(parked: StoredMessage, queue: Queue) -> bytes:
 
 
 def check_deliverable(file: DelayedFile) -> str:
-    """Encode the properties for the store. Raises DamagedFileError if the message cannot be delivered."""
+    """Encode the file's properties for the store. Raises DamagedFileError if the message is undeliverable."""
     header = file.header
     try:
         check_topic_name(header.topic)

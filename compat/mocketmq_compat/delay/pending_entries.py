@@ -1,9 +1,10 @@
-"""The entries of pending messages: how many there are, and which are due next.
+"""The entries of pending messages: their number, and the entries that are due next.
 
-The store holds a record for each pending message, and also some for messages that are not pending: settled
-ones whose record is not marked yet, ones that are still being saved, and ones that a restore has written but
-not committed. The first entries in order of delivery are in memory, as the :class:`ReadAhead`. When it runs
-out, a thread refills it from the store. So memory holds only these entries, however many are pending.
+The store has a record for each pending message. It also has records of messages that are not pending: settled
+messages whose record is not marked yet, messages that are still being saved, and messages that a restore has
+written but not committed. :class:`ReadAhead` keeps the first entries in order of delivery in memory. When it
+runs out, a thread refills it from the store. So memory holds only these entries, however many messages are
+pending.
 """
 
 from bisect import bisect_left, insort
@@ -18,7 +19,7 @@ from mocketmq_compat.delay.marks import Marks
 from mocketmq_compat.delay.store import BOUND, DelayStore
 
 SIZE: Final = 16_384
-"""Number of entries that a refill loads. A read-ahead of twice this size is cut back to it."""
+"""Number of entries that a refill loads. A read-ahead that reaches twice this size is cut back to it."""
 
 
 class ReadAhead:
@@ -121,7 +122,7 @@ class PendingEntries:
     """The entries of all pending messages of a store.
 
     ``run`` runs a function in a thread, and turns its OSError into a StoreError. ``changed`` is called when
-    another entry may be the first.
+    the first entry may have changed.
     """
 
     def __init__(
@@ -134,24 +135,24 @@ class PendingEntries:
     ) -> None:
         self.count = 0
         self.read_ahead = ReadAhead()
-        self.staged: set[Entry] = set()  # written by a restore that is not committed
+        self.staged: set[Entry] = set()  # written by a restore that is not committed yet
         self._store = store
         self._saves = saves
         self._marks = marks
         self._run = run
         self._changed = changed
         self._others = _AnyOf(marks.gone, saves.in_flight, self.staged)  # stored, but not pending
-        self._recounts = store.recounts  # value when the read-ahead was last filled
+        self._recounts = store.recounts  # the store's value when the read-ahead was last filled
 
     async def load(self) -> None:
-        """Count the entries of a store that was opened. Raises a StoreError."""
+        """Count the entries of the opened store. Raises a StoreError."""
         self.count = await self._run(lambda: self._store.count)
 
     def __contains__(self, entry: object) -> bool:
         return isinstance(entry, Entry) and entry not in self._others and self._store.holds(entry)
 
     def __iter__(self) -> Iterator[Entry]:
-        """Every pending entry, in any order."""
+        """Yield every pending entry, in any order."""
         return (entry for entry in self._store.all() if entry not in self._others)
 
     def add(self, entry: Entry) -> None:
@@ -176,7 +177,7 @@ class PendingEntries:
         return was_first
 
     def first(self) -> Entry | None:
-        """The first entry in order of delivery; None without pending messages."""
+        """Return the first entry in order of delivery; None without pending messages."""
         if self.read_ahead.needs_refill:
             # Runs on the event loop, because it is rare: only after many cancellations.
             self.read_ahead.end_refill(self._read_first())
@@ -187,16 +188,16 @@ class PendingEntries:
         return self._before_saves(self.first())
 
     def first_but(self, others: Container[Entry]) -> Entry | None:
-        """Like ``first_or_saving``, but leaves out ``others``, which are saved."""
+        """Like ``first_or_saving``, but skip ``others``, which are saved."""
         return self._before_saves(self.read_ahead.first_but(others))
 
     def _before_saves(self, first: Entry | None) -> Entry | None:
-        """The earlier of this entry and the first entry that is being saved."""
+        """Return the earlier of this entry and the first entry that is being saved."""
         saving = min(self._saves.in_flight, default=None)
         return saving if first is None or (saving is not None and saving < first) else first
 
     async def due(self, is_due: Callable[[Entry], bool]) -> list[Entry]:
-        """Up to a batch of the first entries that are due. Raises a StoreError."""
+        """Return up to a batch of the first entries that are due. Raises a StoreError."""
         beyond = self.read_ahead.beyond
         if beyond is not None and len(self.read_ahead.entries) < BATCH and is_due(beyond):
             await self.refill()
@@ -212,7 +213,7 @@ class PendingEntries:
         except BaseException:
             self.read_ahead.abandon_refill()
             raise
-        if self.read_ahead.is_refilling:  # False: ``recount`` has filled it meanwhile
+        if self.read_ahead.is_refilling:  # False if ``recount`` has filled it in the meantime
             self.read_ahead.end_refill(entry for entry in found if entry not in leaving)
 
     def recount(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads records of a store as messages: pending ones by key, number and arrival, the newest, and due ones."""
+"""Reads records of a store as messages: pending messages by key, number and arrival, and due messages."""
 
 import heapq
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 MISSING: Final = "missing"
 
 Contents = Mapping[Entry, bytes | DamagedFileError]
-"""Contents of records; an unreadable record has its error."""
+"""Contents of records; for an unreadable record, the error."""
 _READ_TOGETHER: Final = 10
 """Number of messages that a page of the newest messages reads between two checks of its size."""
 
@@ -55,7 +55,7 @@ class PendingReader:
     async def with_key(self, unique_key: str, max_bytes: int) -> list[StoredMessage]:
         """Return the newest messages with this unique key, in order of arrival.
 
-        The bodies have up to ``max_bytes`` in total, unless the newest alone is larger.
+        The bodies have up to ``max_bytes`` in total, unless the newest body alone is larger.
         """
         entries = await self.run(partial(self.store.with_key, key_hash(unique_key)))
         newest_first = sorted(entries, key=lambda entry: entry.number, reverse=True)
@@ -101,7 +101,7 @@ class PendingReader:
         return found[:limit]
 
     async def newest(self, before: int, limit: int) -> NewestPage:
-        """Return up to ``limit`` of the newest messages numbered below ``before``, and where to go on."""
+        """Return up to ``limit`` of the newest messages numbered below ``before``, and where to continue."""
 
         def find() -> list[Entry]:
             earlier = (entry for entry in self.store.all() if entry.number < before)
@@ -121,7 +121,7 @@ class PendingReader:
         return found
 
     async def _batch(self, entries: Sequence[Entry]) -> tuple[list[StoredMessage], int]:
-        """Read from the first entries as many as fit into a batch, and return how many were read."""
+        """Read as many of the first entries as fit into a batch, and return the messages and their number."""
         found: list[StoredMessage] = []
         size = done = 0
         while done < len(entries) and size < MAX_BATCH_BYTES:
@@ -198,10 +198,10 @@ class PendingReader:
 
 
 class DueMessages:
-    """Due messages that are read, but not delivered yet. They are kept until their turn comes.
+    """Due messages that were read, but are not delivered yet.
 
     They are read before the transaction that delivers them. A record that cannot be delivered is quarantined,
-    so that it does not hold up other records. One whose message was settled before is a repeat, left by a
+    so that it does not block other records. A record whose message was settled before is a repeat, left by a
     kill or restored from a backup, and is refused.
 
     ``refuse`` forgets the records of settled messages.
@@ -236,7 +236,7 @@ class DueMessages:
                     settled.add(entry.identity)
             except DamagedFileError as error:
                 await self._put_aside(entry, error)
-            except EmulatorError:  # the database failed, not the message
+            except EmulatorError:  # the database failed, and the message is intact
                 raise
             except Exception as error:  # noqa: BLE001 - one message must not hold up all others
                 await self._put_aside(entry, DamagedFileError("defect", repr(error)))
@@ -249,12 +249,12 @@ class DueMessages:
             self._messages.pop(entry, None)
 
     def forget_all(self) -> None:
-        """Drop all messages, because a restore may have put others in their places."""
+        """Drop all messages, because a restore may have replaced them."""
         self._messages.clear()
 
     async def _put_aside(self, entry: Entry, error: DamagedFileError) -> None:
-        """Quarantine what is left of the message, with the reason."""
+        """Quarantine the rest of the message, with the reason."""
         if not self._pending.remove_unreadable(entry) and error.kind == MISSING:
-            return  # the store has removed it already
+            return  # the store has already removed it
         log.warning("quarantining the delayed message %s: %s", entry.name, error)
         await self._records.run(partial(self._records.store.put_aside, entry, error.kind, str(error)))

@@ -1,4 +1,4 @@
-"""The quarantine: a folder ``.bad`` for damaged data, each piece beside a text file with the reason."""
+"""The quarantine: a folder ``.bad`` for damaged data, each piece next to a text file with the reason."""
 
 import logging
 from collections import Counter
@@ -20,7 +20,7 @@ def pieces_in(root: Path) -> int:
 
 
 def note_reason(piece: Path, reason: str) -> None:
-    """Write the reason beside a piece. Raises OSError."""
+    """Write the reason next to a piece. Raises OSError."""
     piece.with_name(f"{piece.name}{REASON}").write_text(f"{reason}\n", "utf-8")
 
 
@@ -33,7 +33,7 @@ class Quarantine:
         self.pieces = pieces_in(root)
 
     def place_for(self, name: str, kind: str, reason: str) -> Path:
-        """Return a path for a damaged piece, after writing the reason beside it. Raises OSError."""
+        """Return a path for a damaged piece, after writing the reason next to it. Raises OSError."""
         self.met[kind] += 1
         self.pieces += 1
         bad = self.root / QUARANTINE

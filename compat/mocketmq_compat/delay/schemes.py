@@ -46,7 +46,7 @@ class Scheme(NamedTuple):
         return store
 
     def holds_messages(self, root: Path) -> bool:
-        """Return whether the folder may hold pending messages. Must be cheap; may return false positives."""
+        """Return whether the folder may have pending messages. Must be cheap; may return false positives."""
         return bool(_code(f"{self.reading}:holds_messages")(root))
 
     def pending_entries(self, root: Path) -> Iterator[Entry]:
@@ -94,7 +94,7 @@ SCHEMES: Final[Mapping[TimedSchemeName, Scheme]] = {
 
 
 def _code(name: str) -> Callable[..., Any]:
-    """Import what ``module:name`` says; the module is one of this package."""
+    """Import the object named as ``module:name``; the module is one of this package."""
     module, _, attribute = name.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), attribute)
     return found

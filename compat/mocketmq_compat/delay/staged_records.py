@@ -1,8 +1,8 @@
 """The records that a restore of a snapshot writes before its transaction.
 
-Their identities are recorded as settled first, so that a start after a kill marks these records. The
-transaction of the restore turns this around: it forgets these identities, and settles those of the messages
-that are to go.
+Their identities are first recorded as settled, so that a start after a kill marks these records. The
+restore's transaction reverses this: it forgets these identities, and settles the messages that the restore
+removes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ _NOTE_STAGED: Final = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cl
 
 
 class StagedRecords:
-    """Writes records out of sight, and either hands them over or removes them.
+    """Writes records that do not count as pending yet, and then either hands them over or removes them.
 
     ``run`` runs a function in a thread, and turns its OSError into a StoreError.
     """
@@ -42,7 +42,7 @@ class StagedRecords:
         self._run = run
 
     async def write(self, records: Sequence[KeptRecord]) -> None:
-        """Write the records that are not pending. Raises a StoreError, and then leaves none."""
+        """Write the records that are not pending already. After a StoreError, no new record remains."""
         await self._marks.done()
         new = {entry: one.content for one in records if (entry := Entry(*one[:3])) not in self._pending}
         if not self._marks.gone.isdisjoint(new):
@@ -75,7 +75,7 @@ class StagedRecords:
         self._pending.staged.clear()
 
     def hand_over(self) -> list[Entry]:
-        """The entries of the records, once the restore is committed."""
+        """Return the entries of the records after the restore's commit."""
         staged = [*self._pending.staged]
         self._pending.staged.clear()
         return staged

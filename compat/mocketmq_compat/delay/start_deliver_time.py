@@ -4,7 +4,8 @@ If a message has several due times, the first in this list takes effect:
 
 1. A delay level above 0 (docs/protocol/remoting.md §5.6, rule 2). The ``TIMER_*`` properties are then
    removed, as upstream does; ``__STARTDELIVERTIME`` has no effect.
-2. ``__STARTDELIVERTIME``, read by mode. Its rank before ``TIMER_*`` is our choice: no broker supports both.
+2. ``__STARTDELIVERTIME``, read by mode. The order before ``TIMER_*`` is our choice, because no broker
+supports both.
 3. ``TIMER_OUT_MS``. A broker has already delayed the message, so there is no second delay (rule 3).
 4. ``TIMER_DELAY_SEC``, ``TIMER_DELAY_MS``, ``TIMER_DELIVER_MS``, in this order (rule 3), in every mode.
 
@@ -25,7 +26,7 @@ malformed          refused, code 13     refused, code 13     refused, code 1, in
 
 Differences from upstream: Dongwo's patch has no latest time, and the RocketMQ 4.x that it patches has no
 timers. Upstream's 5.x timers are due at whole seconds, ours at the millisecond in ``TIMER_OUT_MS`` (rule 7).
-We refuse a delay too large for 64 bits as too long, while upstream treats the due time as past (rule 5). A
+We refuse a delay that exceeds 64 bits as too long, while upstream treats the due time as past (rule 5). A
 timer with ``TIMER_DEL_UNIQKEY`` recalls a message upstream and is refused here (rule 6).
 """
 

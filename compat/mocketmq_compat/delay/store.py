@@ -2,7 +2,7 @@
 
 A store keeps records of pending messages in order of delivery. A record has an entry (due time, number, key
 hash) and a content in the format of :mod:`~mocketmq_compat.delay.delayed_file`. The engine in
-``stored_scheme.py`` does the rest: durability policies, delivery, exactly-once.
+``stored_scheme.py`` implements the rest: durability policies, delivery, exactly once.
 """
 
 import heapq
@@ -18,7 +18,7 @@ BOUND: Final = -1
 
 
 def bound(due_us: int) -> Entry:
-    """Make a final entry for a list of first records, which says that unread records are due from then on."""
+    """Make the final entry of a list of first records: all unread records are due at ``due_us`` or later."""
     return Entry(due_us // US_PER_MS, BOUND, 0)
 
 
@@ -58,7 +58,7 @@ class DelayStore(Protocol):
         """The number of duplicate records removed since the store was opened."""
 
     def by_second(self) -> Mapping[int, int]:
-        """Return the number of records due in each second; empty for a store that does not know."""
+        """Return the number of records due in each second; empty for a store without these counts."""
 
     def disk_bytes_of(self, size: int) -> int:
         """Return the disk space in bytes of a new record whose content has this size."""
@@ -116,9 +116,9 @@ class DelayStore(Protocol):
 
 
 class BaseStore(ABC):
-    """What stores of files that remove themselves, and that no other program writes, have in common.
+    """A base for stores that remove their own files, and whose files no other program writes.
 
-    A store derives from it, and replaces what it knows better.
+    A store overrides the methods for which it has a better implementation.
     """
 
     @abstractmethod

@@ -2,9 +2,9 @@
 
 How it works. A pending message is a record in the store and nowhere else, identified by its entry: due time,
 number, key hash. A send is acknowledged once its record is saved; :class:`GroupSaves` writes and syncs
-records that arrive together as one group. :class:`PendingEntries` knows which are due next, and has only
-these entries in memory, however many are pending. When the timer fires, :class:`DueMessages` reads the
-records of the first entries, and the engine gives the messages to the broker's writer; after the commit,
+records that arrive together as one group. :class:`PendingEntries` knows which entries are due next, and keeps
+only these in memory, however many are pending. When the timer fires, :class:`DueMessages` reads the records
+of the first entries, and the engine passes the messages to the broker's writer. After the commit,
 :class:`Marks` marks their records as settled.
 
 Delivery is exactly once. The transaction that makes a message visible also records its identity in the table
@@ -64,7 +64,7 @@ def exact(due_us: int) -> int:
 
 
 class StoredScheme(TimedScheme):
-    """A scheme over a store, which it closes; ``fires_at`` returns the instant of delivery for a due time."""
+    """A scheme over a store, which it closes. ``fires_at`` returns the time of delivery for a due time."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class StoredScheme(TimedScheme):
         await self._refuse_settled_early()
 
     async def _refuse_settled_early(self) -> None:
-        """Drop restored copies of cancelled or forced messages; they would be listed as pending until due."""
+        """Drop restored copies of cancelled or forced messages, which would count as pending until due."""
         early = await self.context.store.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
         self._refuse_repeats([entry for entry in map(Entry._make, early) if entry in self.entries])
 
@@ -160,9 +160,9 @@ class StoredScheme(TimedScheme):
         return [entry for entry in found if entry.identity == identity]
 
     async def _forget_cleared(self, identity: Identity) -> None:
-        """Let a message be kept again that a restore has removed, once its old record is gone.
+        """Allow saving a message again after a restore has removed it, once its old record is gone.
 
-        The log offset of a half message numbers its committed message, and repeats after a restore.
+        A committed message is numbered by the log offset of its half message, which repeats after a restore.
         """
         if not await self.was_cleared(identity):
             return
@@ -193,7 +193,7 @@ class StoredScheme(TimedScheme):
         return None if first is None else self._fires_at(first.due_us)
 
     def due_seconds(self) -> Mapping[int, int]:
-        """Return the number of messages due in each second; of the read-ahead, if the store has no counts."""
+        """Return the number of messages due in each second, of the read-ahead if the store has no counts."""
         return self.store.by_second() or Counter(entry.second for entry in self.entries.read_ahead.entries)
 
     def file_figures(self) -> FileFigures:
@@ -309,7 +309,7 @@ class StoredScheme(TimedScheme):
 
         def read() -> Iterator[KeptRecord]:
             for entry in entries:
-                with suppress(FileNotFoundError, DamagedFileError):  # it will not be delivered either
+                with suppress(FileNotFoundError, DamagedFileError):  # it is not delivered either
                     yield KeptRecord(*entry, self.store.read(entry))
 
         return read
@@ -344,7 +344,7 @@ class StoredScheme(TimedScheme):
         await self.marks.done()
 
     async def tidy(self) -> None:
-        """Retry failed marks, remove files of the past, and adopt records that other programs added."""
+        """Retry failed marks, remove past files, and adopt records that other programs added."""
         await self.marks.retry()
         await self._tidy_store()
 

@@ -56,7 +56,7 @@ class DelayDirectory:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._prefix = f"{root}/"
-        self._removing = threading.Lock()  # held to remove a second, or to make one and put a file into it
+        self._removing = threading.Lock()  # held while a second's directory is removed, or created and filled
         root.mkdir(parents=True, exist_ok=True)
         self._fd = None if sys.platform == "win32" else os.open(root, os.O_RDONLY)
 
@@ -95,7 +95,7 @@ class DelayDirectory:
         for entry in entries:
             directory = f"{self._prefix}{entry.second}"
             directories.add(directory)
-            with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
+            with contextlib.suppress(FileNotFoundError):  # delivered in the meantime
                 sync_path(f"{directory}/{entry.name}")
         for directory in (*directories, str(self.root), str(self.root.parent)):
             with contextlib.suppress(FileNotFoundError):
@@ -137,7 +137,7 @@ class DelayDirectory:
                 raise
 
     def move(self, second: int, name: str, entry: Entry) -> None:
-        """Rename a file to the name of this entry, in the entry's directory."""
+        """Move a file into the entry's directory, under the entry's name."""
         target = f"{self._prefix}{entry.second}/{entry.name}"
         self._in_second(entry.second, partial(os.replace, f"{self._prefix}{second}/{name}", target))
 
@@ -159,14 +159,14 @@ class DelayDirectory:
             raise
 
     def quarantine(self, second: int, name: str, reason: str) -> int:
-        """Move a file to ``.bad``, beside a text file with the reason. Returns the file's disk space."""
+        """Move a file to ``.bad``, next to a text file with the reason. Returns the file's disk space."""
         bad = self.root / QUARANTINE
         bad.mkdir(exist_ok=True)
         cut = os.fsdecode(os.fsencode(f"{second}-{name}")[:_LONGEST_NAME])
         names = (cut if number == 1 else f"{cut}.{number}" for number in itertools.count(1))
         target = next(path for path in map(bad.joinpath, names) if not os.path.lexists(path))
         (self.root / str(second) / name).rename(target)
-        with contextlib.suppress(OSError):  # the log has the reason as well
+        with contextlib.suppress(OSError):  # the log also has the reason
             note_reason(target, reason)
         return disk_bytes(target.lstat().st_size)
 
@@ -181,8 +181,8 @@ class DelayDirectory:
     ) -> Iterator[FoundDirectory | int | str]:
         """Yield the names of what is not a second's directory, then each of those, in order.
 
-        Yields only the second of a directory whose stamp ``is_known``. The scan of a start removes temporary
-        files that a kill left, because their senders got no response.
+        For a directory whose stamp ``is_known``, yields only the second. The scan of a start removes
+        temporary files that a kill left, because their senders got no response.
         """
         seconds: list[int] = []
         with os.scandir(self.root) as root:
@@ -193,7 +193,7 @@ class DelayDirectory:
                 elif found.name != QUARANTINE and not found.name.startswith(KNOWN):
                     yield found.name
         for second in sorted(seconds):
-            with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
+            with contextlib.suppress(FileNotFoundError):  # delivered in the meantime
                 # Not st_mtime, because tools that copy a directory back preserve it.
                 stamp = self.stamp(second)
                 if is_known(second, stamp):
@@ -205,7 +205,7 @@ class DelayDirectory:
         return stamp_of(os.stat(f"{self._prefix}{second}", follow_symlinks=False))  # noqa: PTH116 - see write
 
     def scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> FoundDirectory:
-        """Read the names in a second's directory, which last changed then."""
+        """Read the names in a second's directory, which last changed at ``changed_ns``."""
         entries: list[Entry] = []
         strays: list[str] = []
         temporary = size = 0

@@ -54,7 +54,7 @@ class FileLocation(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The files in a delay directory, by name alone."""
+    """The files in a delay directory, judged only by their names."""
 
     places: list[FileLocation]
     strays: list[FolderProblem]  # files that cannot be messages
@@ -264,7 +264,7 @@ def _is_temporary(name: str) -> bool:
 
 
 def holds_messages(root: Path) -> bool:
-    """Return whether a second's directory holds anything."""
+    """Return whether any second's directory has entries."""
     for second in root.iterdir():
         if parse_second(second.name) is not None and second.is_dir() and any(second.iterdir()):
             return True

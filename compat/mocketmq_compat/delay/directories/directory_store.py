@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _FIELDS: Final = len(Entry._fields)
 _KIND: Final = "directories"
 _NUMBERS: Final = 2
-"""What is known of a second between runs: the number of its files, and their disk space."""
+"""Values kept for a second between runs: the number of its files, and their disk space."""
 
 
 class DirectoryStore(BaseStore):
@@ -55,10 +55,10 @@ class DirectoryStore(BaseStore):
         self._lock = threading.Lock()
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
-        self._left_over: list[FoundDirectory] = []  # found when opened, for the first ``adopt``
+        self._left_over: list[FoundDirectory] = []  # found at opening, for the first ``adopt``
         self._bytes_of: dict[int, int] = {}  # disk space of each second
-        self._seen: dict[int, int] = {}  # when each second had last changed before it was read
-        self._unlike: set[int] = set()  # seconds among these that did not have just the files of the index
+        self._seen: dict[int, int] = {}  # time of the last change of each second before it was read
+        self._unlike: set[int] = set()  # seconds among these whose files differed from the index
         self._is_closed = False
         self._open()
         self.quarantined = pieces_in(root)
@@ -98,10 +98,10 @@ class DirectoryStore(BaseStore):
             self.directory.close()
 
     def _save_known(self) -> None:
-        """Write down the index of the seconds that have not changed since they were last read.
+        """Save the index of the seconds that have not changed since they were last read.
 
-        The next start reads all others: other programs may have put files into them, or taken some out. Needs
-        no sync, because file systems commit a directory's names together with its ``ctime``.
+        The next start reads all other seconds, because other programs may have added or removed files there.
+        No sync is needed, because file systems commit a directory's names together with its ``ctime``.
         """
         parts: dict[int, KnownPart] = {}
         for second, count in sorted(self._index.by_second.items()):
@@ -153,7 +153,7 @@ class DirectoryStore(BaseStore):
     def _count_bytes(self, second: int, change: int) -> None:
         """Change the disk space of a second. The caller must hold the lock."""
         there = self._bytes_of.get(second, 0)
-        change = max(change, -there)  # other programs may have made files longer since they were counted
+        change = max(change, -there)  # other programs may have lengthened files since they were counted
         self.disk_bytes += change
         if left := there + change:
             self._bytes_of[second] = left
@@ -225,7 +225,7 @@ class DirectoryStore(BaseStore):
         """Move the file into the quarantine."""
         with self._lock:
             self._index.remove(entry)
-            self._unlike.add(entry.second)  # until it is read again: the file may stay
+            self._unlike.add(entry.second)  # until it is read again, because the file may remain
         freed = self._quarantine(entry.second, entry.name, kind, reason)
         with self._lock:
             self._count_bytes(entry.second, -freed)
@@ -259,17 +259,18 @@ class DirectoryStore(BaseStore):
         return adopted
 
     def _now_ns(self) -> int:
-        """Return the time of the file system's clock; 0 if it cannot be asked, so that nothing is old."""
+        """Return the time of the file system's clock; 0 if it cannot be read, so that no stamp is old."""
         try:
             return self.directory.now_ns()
         except OSError:
             return 0
 
     def _see(self, found: FoundDirectory, count: int, now_ns: int) -> None:
-        """Remember that a directory was read at or after ``now_ns``, and whether it had the index's files.
+        """Remember that a directory was read at or after ``now_ns``, and whether its files match the index.
 
-        It had ``count`` messages. Each of its names must be in the index, or have been tried. A directory
-        that had only just changed is not remembered, because its next change may have the same time.
+        It had ``count`` messages. Each of its names must be in the index, or must have been tried for
+        adoption. A directory that changed just before is not remembered, because its next change may have the
+        same time.
         """
         second, changed_ns = found.second, found.changed_ns
         with self._lock:
@@ -337,7 +338,7 @@ class DirectoryStore(BaseStore):
         return entry
 
     def _ignore(self, what: str) -> None:
-        """Leave an unknown file alone; it may be a mount point's or the user's. Logs each name once."""
+        """Leave an unknown file alone: a mount point or the user may own it. Logs each name once."""
         if what not in self._ignored:
             self._ignored.add(what)
             self.damaged["ignored"] += 1

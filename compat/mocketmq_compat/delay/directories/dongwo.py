@@ -2,8 +2,9 @@
 
 The patch is described in docs/protocol/aliyun.md §3.
 
-``dongwo`` scans every 200 ms from its start, by whole seconds (D-11, D-12). Which way the patch rounds is
-unknown. Rounding down would deliver up to a second early, so here a message waits until its second ends.
+``dongwo`` scans every 200 ms from its start, and compares whole seconds (D-11, D-12). It is unknown how the
+patch rounds. Rounding down would deliver messages up to a second early, so here a message waits until its
+second ends.
 """
 
 from mocketmq.clock import US_PER_MS, US_PER_S

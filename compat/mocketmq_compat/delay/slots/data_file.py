@@ -131,7 +131,7 @@ def data_name(day: int) -> str:
 
 
 class DayData:
-    """The data files of the store in ``root``. What is damaged goes to the quarantine."""
+    """The data files of the store in ``root``. Damaged parts move to the quarantine."""
 
     def __init__(self, root: Path, files: OpenFiles, quarantine: Quarantine) -> None:
         self._root = root

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 _TRIES: Final = 3
 _KIND: Final = "slots"
 _NUMBERS: Final = 6
-"""What is known of an index between runs: its counts."""
+"""Values kept for an index between runs: its counts."""
 T = TypeVar("T")
 
 
@@ -50,7 +50,7 @@ class Day:
     lock: threading.RLock
     end: int = HEADER_BYTES
     hours: dict[int, HourIndex] = field(default_factory=dict)
-    is_indexed: bool = True  # False: rebuilding its indexes has failed so far
+    is_indexed: bool = True  # False while rebuilding its indexes has failed
 
     @property
     def waiting(self) -> int:
@@ -111,7 +111,7 @@ class Days:
     """All days in a folder. Opening raises OSError.
 
     ``lock`` must be held for all methods but :meth:`mended`, :meth:`all_hours`, :meth:`hours_in_order` and
-    :meth:`save_known`. It is never held for long, because the event loop takes it too.
+    :meth:`save_known`. It is never held for long, because the event loop also acquires it.
     """
 
     def __init__(self, root: Path, lock: threading.RLock) -> None:
@@ -129,7 +129,7 @@ class Days:
         self._open_days()
 
     def save_known(self) -> None:
-        """Write down the counts of each index, for the next start. Raises OSError."""
+        """Save the counts of each index for the next start. Raises OSError."""
         hours = [hour for day in self._days.values() if day.is_indexed for hour in day.hours.values()]
         parts = [(hour.number, KnownPart(hour.stamp(), hour.counts)) for hour in hours if hour.items]
         save_known(self.root, _KIND, _NUMBERS, parts)

@@ -25,7 +25,7 @@ def index_name(hour: int) -> str:
 class HourIndex:
     """An hour's index. Raises OSError, and DamagedIndexError if another program has changed the file.
 
-    ``lock`` guards the files. The attributes from ``items`` on are counts that the file must agree with.
+    ``lock`` guards the files. The attributes from ``items`` on are counts that the file must match.
     """
 
     number: int
@@ -37,7 +37,7 @@ class HourIndex:
     record_bytes: int = 0  # size of the records that it lists
     least_number: int = NO_NUMBER
     greatest_number: int = 0
-    slot: int = 0  # no message is pending in the slots before this one
+    slot: int = 0  # the slots before this one have no pending messages
 
     def create(self) -> None:
         """Create the file, without items."""
@@ -64,7 +64,7 @@ class HourIndex:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The counts that the file agrees with."""
+        """The counts that the file matches."""
         return (
             *(self.items, self.waiting, self.heads, self.record_bytes),
             *(self.least_number, self.greatest_number),
@@ -115,7 +115,7 @@ class HourIndex:
         return ((slot, table[slot]) for slot in range(self.slot, SLOTS) if table[slot])
 
     def pass_over(self, slot: int, head: int) -> None:
-        """Skip this slot from now on, unless it has a newer item than ``head``; all others are settled."""
+        """Skip this slot from now on, unless it gets an item newer than ``head``; the others are settled."""
         with self.lock:
             if self.slot <= slot:
                 *before, newest = self.newest(self.slot, slot)

@@ -42,7 +42,7 @@ _AT_ONCE: Final = 16_384
 
 
 class DamagedIndexError(OSError):
-    """The index of an hour differs from what was written."""
+    """The index of an hour differs from the broker's last write."""
 
     def __init__(self, hour: int, reason: str) -> None:
         super().__init__(errno.EIO, reason, f"index/{hour}")
@@ -107,7 +107,7 @@ def set_mark(fd: int, item: int, mark: int) -> None:
 
 
 ReadItems = Callable[[int, int], bytes]
-"""Reads items as bytes. The arguments are the number of the first item, and how many to read."""
+"""Reads items as bytes. The arguments are the number of the first item, and the number of items."""
 
 
 def chain(read: ReadItems, hour: int, slot: int, head: int) -> Iterator[tuple[int, Item]]:

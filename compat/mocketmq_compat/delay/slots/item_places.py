@@ -1,7 +1,7 @@
-"""Places of items that are in memory, by which the scheme ``slots`` reads an item without searching its slot.
+"""Places of items, kept in memory so that the scheme ``slots`` reads an item without searching its slot.
 
-They are those of recently used records, and those of all records of full slots. A full slot stays open until
-its last record is settled, because reading it once for each batch of deliveries would take too long.
+These are the places of recently used records, and of all records of full slots. A full slot stays open until
+its last record is settled, because reading it again for each batch of deliveries would take too long.
 """
 
 import threading
@@ -20,7 +20,7 @@ _AT_ONCE: Final = 1_024
 RECENT: Final = 65_536
 """Maximum number of recently used records; more than the engine works on at once."""
 FULL: Final = 4_096
-"""Number of pending records that make a slot a full one."""
+"""Number of pending records from which a slot counts as full."""
 
 
 class OpenSlot:
@@ -70,7 +70,7 @@ class ItemPlaces:
         self._lock = lock
         self._recent: OrderedDict[Entry, int] = OrderedDict()
         self._full: dict[tuple[int, int], OpenSlot] = {}
-        self._last: OpenSlot | None = None  # being read, or the last one that was
+        self._last: OpenSlot | None = None  # the slot that is being read, or was read last
 
     def clear(self) -> None:
         """Forget all places."""

@@ -1,8 +1,8 @@
 """Inspect the folder ``slots``, which a broker may be using: read its messages, and check its indexes.
 
 Messages are read from the data alone. The broker writes a record before its item, and removes an index before
-its data. The check of the indexes reads the data first, so an item whose record was written after that is not
-damage. Nothing is changed.
+its data. The check of the indexes reads the data first, so an item whose record was written after that does
+not count as damage. Nothing is changed.
 """
 
 import os
@@ -89,7 +89,7 @@ def _check_day(root: Path, data: int) -> Iterator[FolderProblem]:
 
 
 def _reason(root: Path, hour: int, left_out: list[range], good: set[tuple[int, int]]) -> str | None:
-    """Say what is wrong with an index, given the possible numbers of records and sums of offsets; or None."""
+    """Describe what is wrong with an index, given the possible totals of its records; None if it is good."""
     try:
         totals = _totals(root, hour, left_out)
     except FileNotFoundError:

@@ -2,7 +2,7 @@
 
 A record is appended to the data file of its due day, and an item in its hour's index points from its slot to
 the record (``days.py``). Memory holds a few numbers per hour and day, and the places of recently used items
-(``item_places.py``). Settled records are marked in both files. Both files are removed once their day is past
+(``item_places.py``). Settled records are marked in both files. Both files are removed once their day is over
 and has no pending message.
 """
 
@@ -43,7 +43,7 @@ class SlotStore(BaseStore):
         self.root = root
         self.repeats = 0
         self._first_reads = threading.Lock()  # taken before ``_lock``, for calls of ``first_records``
-        self._lock = threading.RLock()  # never held for long, because the event loop takes it too
+        self._lock = threading.RLock()  # never held for long, because the event loop also acquires it
         self._days = Days(root, self._lock)
         self._files = self._days.files
         self._places = self._days.places
@@ -204,7 +204,7 @@ class SlotStore(BaseStore):
         return found
 
     def _find_surely(self, entry: Entry) -> tuple[int, Item] | None:
-        """Like ``_find``; returns None only after checking that the table is intact."""
+        """Like ``_find``, but returns None only after a check that the table is intact."""
         found = self._find(entry)
         if found is None and (hour := self._days.hour(entry.due_ms // HOUR_MS)) is not None:
             hour.table()
@@ -213,7 +213,7 @@ class SlotStore(BaseStore):
     # Removal
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
-        """Mark each record in the index, then in the data, because opening the store counts by the index."""
+        """Mark each record in the index before the data, because a start takes its counts from the index."""
         for entry in entries:
             with self._lock:
                 self._days.mended(partial(self._forget, entry))
@@ -261,7 +261,7 @@ class Slots(StoredScheme):
 
     The cancelling message carries the other's unique key in ``TIMER_DEL_UNIQKEY``, alone or as
     ``<topic>+<key>`` (docs/protocol/remoting.md §5.6), and is sent to the same topic. Unlike upstream, it
-    takes effect at once, so the response tells its sender whether the other message was still pending.
+    takes effect at once, so the response shows whether the other message was still pending.
     """
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
@@ -282,7 +282,7 @@ class Slots(StoredScheme):
         async with self.context.leaving:
             found = [one for one in await self.find_by_key(unique_key) if one.real_queue_key in keys]
             cancelled = await self.context.store.writer.commit(partial(self.cancel, messages=found))
-        if not cancelled and number is None:  # with a number, this may be a repeated commit of a half message
+        if not cancelled and number is None:  # a given number may mean a repeated commit of a half message
             raise not_pending(unique_key)
         number = self.context.numbers.next() if number is None else number
         now_us = self.context.store.clock.now_us()

@@ -38,7 +38,7 @@ class SortedStore(BaseStore):
         self.repeats = 0
         if not reads_only:
             root.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.RLock()  # never held for long, because the event loop takes it too
+        self._lock = threading.RLock()  # never held for long, because the event loop also acquires it
         self._rocks = Rocks(root / DATABASE, reads_only=reads_only)
         version = self._rocks.get(keys.VERSION_KEY)
         if version is None and not reads_only:

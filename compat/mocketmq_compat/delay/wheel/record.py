@@ -10,7 +10,7 @@ order of arrival. Each of its records is a head of 36 bytes, in little-endian nu
         12      8  due time, epoch milliseconds
         20      8  the message's number: its place in the order of arrival
         28      8  hash of its unique key
-        36   size  the content of a delayed message's file (``delayed_file.py``), with a checksum of its own
+        36   size  the content of a delayed message's file (``delayed_file.py``), with its own checksum
 
 A record of size 0 is a mark: the message with the same due time, number and hash is settled. A file is
 removed once all its messages are settled.

@@ -103,7 +103,7 @@ class WheelFolder:
         """Remove a file, if it is there."""
         with self._reads:
             if self._reading is not None and self._reading[0] == start:
-                self._end_reading()  # a new file may get the same name
+                self._end_reading()  # because a new file may get the same name
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(start))  # noqa: PTH108 - faster than a Path
 

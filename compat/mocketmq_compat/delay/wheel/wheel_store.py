@@ -1,15 +1,15 @@
 """The store of the scheme ``wheel``: a file per ten minutes, loaded ahead into a timing wheel in memory.
 
-The idea is plan 2 of an article (docs/schemes/wheel.md). A new message is appended to the file of its due
+The design is plan 2 of an article (docs/schemes/wheel.md). A new message is appended to the file of its due
 time, and also added to the wheel if that file is loaded. The wheel holds the offsets of records, not bodies;
 for a file that is not loaded, memory holds only the number of its pending messages. ``adopt`` loads files
 that are due soon, and unloads files that a look-up has loaded too early.
 
-There are two locks; ``_appending`` is taken before ``_lock``. ``_appending`` separates appends from removals
-of files, so that no message goes into a file that is being removed; it is held during disk I/O. ``_lock``
-guards the index. It is never held during I/O, nor for long, because the event loop takes it too. A file is
-loaded in two steps: first its current content, without a lock, and then the records appended meanwhile, under
-``_appending``.
+There are two locks; ``_appending`` is acquired before ``_lock``. ``_appending`` separates appends from
+removals of files, so that no message is written to a file that is being removed; it is held during disk I/O.
+``_lock`` guards the index. It is never held during I/O or for long, because the event loop also acquires it.
+A file is loaded in two steps: first its current content, without a lock, and then the records appended in the
+meantime, under ``_appending``.
 """
 
 import logging
@@ -54,7 +54,7 @@ _LIKELY_BYTES: Final = 4_096
 
 _KIND: Final = "wheel"
 _NUMBERS: Final = 2
-"""What is known of a file between runs: its count of pending messages, and the greatest of their numbers."""
+"""Values kept for a file between runs: the number of pending messages, and the largest of their numbers."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class WheelStore(BaseStore):
         self.folder.close()
 
     def _save_known(self) -> None:
-        """Write down what is known of each file, for the next start."""
+        """Save the known values of each file for the next start."""
         self.folder.sync(self._files)
         stamps, _ = self.folder.stamps()
         unmarked = {start_of(entry) for entry in self._refused}  # their counts differ from their content
@@ -159,7 +159,7 @@ class WheelStore(BaseStore):
 
     @property
     def loaded(self) -> list[int]:
-        """The loaded files, in order."""
+        """Return the loaded files, in order."""
         return [start for start, file in self._in_order() if file.loaded is not None]
 
     def by_second(self) -> dict[int, int]:
