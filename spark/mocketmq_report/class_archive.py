@@ -1,7 +1,8 @@
-"""Keeps an archive of the classes of Spark's JVM, so that later JVMs start with less work.
+"""Keeps an archive of the classes of Spark's JVM, so that later JVMs start faster.
 
 This is Java's application class-data sharing: a JVM writes its loaded classes to an archive when it ends, and
-later JVMs map the archive into memory. An archive fits one Java and one set of jars; a JVM ignores any other.
+later JVMs map the archive into memory. An archive fits a single Java version and set of jars; a JVM ignores
+any other archive.
 """
 
 import fcntl
@@ -27,7 +28,7 @@ class ClassArchive:
 
     def __init__(self, directory: Path) -> None:
         self.problem: str | None = None
-        """Why there is no archive, as a sentence."""
+        """The reason why there is no archive, as a sentence."""
         self.jvm: Popen[Any] | None = None
         """Spark's JVM, once it has started."""
         self._directory = directory
@@ -76,7 +77,7 @@ class ClassArchive:
             if not self._is_locked():
                 self.fail("another report is making one")
                 return None
-            kept = self._kept()  # another process may have made the archive meanwhile
+            kept = self._kept()  # another process may have made the archive in the meantime
         if kept is not None:
             return f"-XX:SharedArchiveFile={kept.absolute()}"
         for useless in self._directory.glob("mocketmq-*.jsa"):

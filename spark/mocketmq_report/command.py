@@ -65,7 +65,7 @@ Exit codes:
 
 
 _QUICK_ROWS: Final = 100_000
-"""Number of rows of which a quick report takes about a second."""
+"""Number of rows for which a quick report takes about a second."""
 _QUICKER: Final = (
     "made in {:.1f} s, most of which Spark took to start: --quick gives the same figures in about a second,"
     " without Spark and Java"
@@ -349,7 +349,7 @@ def spark_unless(
 ) -> "AbstractContextManager[StartingSpark | None]":
     """Start Spark in the background; None for a quick report.
 
-    ``is_carrier`` means that Spark itself reads no data, because there are no URLs.
+    With ``is_carrier``, Spark itself reads no data, because there are no URLs.
     """
     if quick:
         return nullcontext()

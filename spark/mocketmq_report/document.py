@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 SCHEMA_VERSION: Final = "1.4"
-"""The second number rises when fields are added or may be null, the first when they change or go."""
+"""The minor number rises when fields are added or may be null, the major when they change or vanish."""
 
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "broker", "run"]
 """Groupings of deliveries. A group's name is the level's number, the scheme's name and so on."""
@@ -27,7 +27,7 @@ STAGES: Final[dict[StageName, tuple[str, str]]] = {
 
 
 class Run(Struct, kw_only=True):
-    """One start of a broker. Texts that a file from elsewhere lacks are ``unknown``."""
+    """One start of a broker. Texts that an external file lacks are ``unknown``."""
 
     run: str
     source: str
@@ -40,29 +40,29 @@ class Run(Struct, kw_only=True):
     started_wall_us: int | None
     started_us: int | None
     as_of_us: int | None  # undelivered messages due by then are overdue
-    moves: int  # of the clock
+    moves: int  # moves of the clock
     deliveries: int
-    per_second: float | None  # deliveries, from the first to the last
+    per_second: float | None  # deliveries per second, from the first to the last
 
 
 class Header(Struct, kw_only=True):
     """What was measured, where, under which clock, and how it was computed."""
 
     title: str
-    version: str  # of mocketmq
+    version: str  # the version of mocketmq
     spark: str
     created_wall_us: int
     is_performance: bool  # every clock was real and never moved
     method: Literal["exact", "bins"]
-    error: float  # of percentiles: 0, or 0.001 of the value
-    on_time_us: int  # a delivery is on time if it is neither early nor later than this
+    error: float  # the maximum error of percentiles: 0, or 0.001 of the value
+    on_time_us: int  # a delivery is on time if it is neither early nor more than this late
     cutoffs_us: list[int]  # the limits of ``Lateness.within``
     runs: list[Run]
     warnings: list[str]  # sentences
 
     @property
     def load(self) -> float | None:
-        """Deliveries per second of the runs' time; None if unknown."""
+        """Deliveries per second over all runs with a known rate, weighted by duration; None without these."""
         runs = [(run.deliveries, run.per_second) for run in self.runs if run.per_second]
         return sum(count for count, _ in runs) / sum(count / rate for count, rate in runs) if runs else None
 
@@ -100,16 +100,16 @@ class Lateness(Struct, kw_only=True):
 
     dimension: Dimension
     name: str
-    delay: str | None  # of a level, such as 10s
+    delay: str | None  # the delay of a level, such as 10s
     measured: int
     overdue: int  # measured but not delivered
     early: int
-    on_time: int  # neither early nor later than ``Header.on_time_us``
+    on_time: int  # neither early nor more than ``Header.on_time_us`` late
     on_time_share: float | None
     min_us: int | None
     mean_us: float | None
     max_us: int | None
-    percentiles: dict[str, int | None]  # p50 to p99.9, and those in thresholds; null: too few rows
+    percentiles: dict[str, int | None]  # p50 to p99.9, and those in thresholds; null for too few rows
     within: list[int]  # deliveries not early and at most each of ``Header.cutoffs_us`` late
 
 
@@ -120,23 +120,23 @@ class Reconciliation(Struct, kw_only=True):
     name: str
     delay: str | None
     sent: int
-    delivered: int  # messages, each once
+    delivered: int  # messages, each counted once
     pending: int
     cancelled: int
     expired: int
     lost: int
-    repeats: int  # deliveries beyond a message's first
-    forced: int  # of the delivered
-    overdue: int  # of the pending
+    repeats: int  # deliveries after a message's first one
+    forced: int  # the delivered messages that were forced
+    overdue: int  # the pending messages that are overdue
     is_silent: bool  # a message is overdue by more than on_time_us, without deliveries since its due time
 
 
 class Stage(Struct, kw_only=True):
     """One stage, over all messages of a group with a begin and an end of the stage.
 
-    Stages of consumers leave out the time that moves of the clock skipped. ``total`` is the time from born to
-    acknowledged without that and without the requested delay, over the messages that have all stages.
-    ``complete_sum_us`` of the other stages is over the same messages, and adds up to its own.
+    Stages of consumers exclude the time that moves of the clock skipped. ``total`` is the time from born to
+    acknowledged without this time and without the requested delay, over the messages that have all stages.
+    The ``complete_sum_us`` of the other stages covers the same messages, and their sum is that of ``total``.
     """
 
     dimension: StageDimension  # a consumer group has only the stages of consumers
@@ -186,7 +186,7 @@ class Timeline(Struct, kw_only=True):
     instants: list[Instant]
     cells: list[Cell]
     markers: list[Marker]
-    markers_left_out: int  # beyond the first thousand
+    markers_left_out: int  # the number of markers beyond the first thousand
 
 
 class Herd(Struct, kw_only=True):
@@ -208,7 +208,7 @@ class Disorder(Struct, kw_only=True):
     """
 
     run: str
-    scheme: str = "levels"  # the only one in version 1.1
+    scheme: str = "levels"  # the only scheme in version 1.1
     level: int | None  # null for schemes without levels, such as start-deliver times
     deliveries: int
     violations: int
@@ -237,12 +237,13 @@ class Worst(Struct, kw_only=True):
 
 
 CauseName = Literal["fault", "overdue", "stored", "line", "waking", "written", "unknown", "absent", "slow"]
-"""``fault``: an injected fault. Of deliveries: not delivered, stored after the due time, behind others due in
-the same second, the timer woke late, written slowly, unknown. Of consumers: nobody was pulling, or slow."""
+"""``fault``: an injected fault. The other causes in order, of late deliveries: not delivered, stored after
+the due time, behind others due in the same second, the timer woke late, written slowly, unknown; and at
+consumers: no consumer was pulling, or the consumer was slow."""
 
 
 class StruckRequests(Struct, kw_only=True):
-    """Requests of consumers into which a fault was injected, or its outages."""
+    """The consumers' requests into which a fault was injected, or the fault's outages."""
 
     do: str  # what the fault did, such as refuse, late, never, close or broker-away
     operation: str  # receive or ack; empty for an outage
@@ -252,7 +253,7 @@ class StruckRequests(Struct, kw_only=True):
 
 
 class CauseGroup(Struct, kw_only=True):
-    """A group of consumers to which messages came late for one cause."""
+    """A consumer group to which messages came late for one cause."""
 
     name: str
     messages: int
@@ -260,39 +261,39 @@ class CauseGroup(Struct, kw_only=True):
 
 
 class CauseShare(Struct, kw_only=True):
-    """How much of the time from delivered to acknowledged a fault took, or a consumer."""
+    """The share of a fault, or of a consumer, in the time from delivered to acknowledged."""
 
     by: Literal["fault", "consumer"]
-    share: float  # of the time of all messages of the cause
-    max_us: int  # of one message
+    share: float  # the share of the time of all messages of the cause
+    max_us: int  # the longest time for one message
 
 
 class Cause(Struct, kw_only=True):
     """A cause of late messages: their longest stage, or a fault. Each late message has one cause.
 
-    Deliveries are late beyond ``Header.on_time_us``; to its consumer a message comes late if it was not
-    acknowledged so soon after its delivery. Time that moves of the clock skipped counts only while a fault
-    held a message up.
+    A delivery is late if its lateness exceeds ``Header.on_time_us``. A message is late to its consumer if it
+    was acknowledged later than ``Header.on_time_us`` after its delivery. Time that moves of the clock skipped
+    counts only while a fault delayed the message.
     """
 
     at: Literal["delivery", "consumer"]
     cause: CauseName
-    fault: str  # its name, or nothing; the cause is another if the fault took less than half of the time
+    fault: str  # the fault's name, or empty; it is the cause only if it took at least half of the time
     messages: int
-    share: float  # of all late messages at this place
+    share: float  # the share of all late messages at this place
     max_us: int  # lateness, or the time from delivered to acknowledged
-    due_together: int  # the most that were due in the same second
-    struck: list[StruckRequests] = []  # of consumers, by this fault; none in version 1.1
-    groups: list[CauseGroup] = []  # of consumers, the most frequent first; none before version 1.4
-    shares: list[CauseShare] = []  # if a fault and a consumer had a part in it; none before version 1.4
+    due_together: int  # the largest number of messages due in the same second
+    struck: list[StruckRequests] = []  # consumers' requests that this fault hit; none in version 1.1
+    groups: list[CauseGroup] = []  # consumer groups, the most frequent first; none before version 1.4
+    shares: list[CauseShare] = []  # if both a fault and a consumer caused it; none before version 1.4
 
 
 class SpectrumPoint(Struct, kw_only=True):
-    """A point of a distribution: ``percentile`` per cent of all are not later than ``value_us``."""
+    """A point of a distribution: ``percentile`` per cent of all deliveries are at most ``value_us`` late."""
 
     percentile: float  # 0 to 100
     value_us: int
-    count: int  # of deliveries not later
+    count: int  # the number of deliveries at most this late
 
 
 class Spectrum(Struct, kw_only=True):
@@ -317,7 +318,7 @@ class Side(Struct, kw_only=True):
 
     name: str
     header: Header
-    spectra: list[Spectrum]  # of the total and of each level
+    spectra: list[Spectrum]  # the spectra of the total and of each level
 
 
 class Change(Struct, kw_only=True):
@@ -339,10 +340,10 @@ class Comparison(Struct, kw_only=True):
     """This report compared with others."""
 
     sides: list[Side]
-    differences: list[str]  # between the headers, as sentences
+    differences: list[str]  # the differences between the headers, as sentences
     is_performance: bool
     changes: list[Change]
-    judgements: list[Judgement]  # of fail-if rules
+    judgements: list[Judgement]  # the results of fail-if rules
 
 
 VerdictName = Literal["refused", "at once", "rounded", "held up"]
@@ -352,19 +353,19 @@ VerdictName = Literal["refused", "at once", "rounded", "held up"]
 class DelayLimitsExample(Struct, kw_only=True):
     """A message whose delay the system would have changed."""
 
-    message_id: str | None  # null if the ledger does not say
+    message_id: str | None  # null if the ledger lacks it
     run: str
     topic: str
     stored_us: int
     delay_us: int  # the requested delay
-    granted_us: int | None  # the delay in the other system; null: refused
+    granted_us: int | None  # the delay in the other system; null if refused
     words: str | None  # the text of the refusal
 
 
 class DelayLimitsVerdict(Struct, kw_only=True):
-    """The messages of one verdict, and how far their due times would have moved.
+    """The messages of one verdict, and how much later or earlier they would have been due.
 
-    For refused messages, the excess over the longest delay. Moves of ``at once`` are negative, to earlier.
+    For refused messages, this is the excess over the longest delay. For ``at once``, it is negative.
     """
 
     verdict: VerdictName
@@ -379,9 +380,9 @@ class DelayLimitsFindings(Struct, kw_only=True):
 
     name: str
     title: str
-    delays: int  # of first attempts
+    delays: int  # the number of delays of first attempts
     delayed: int  # neither refused nor delivered at once
-    verdicts: list[DelayLimitsVerdict]  # those that occur
+    verdicts: list[DelayLimitsVerdict]  # the verdicts that occur
 
 
 class Report(Struct, kw_only=True):

@@ -150,7 +150,7 @@ def _rounded(us: float, unit_us: int) -> int:
 
 
 def _three(number: float) -> str:
-    """Format a number with three digits in all, before and after the point."""
+    """Format a number with three digits in total, before and after the point."""
     for decimals in (2, 1):
         text = f"{number:.{decimals}f}"
         if len(text) <= 4:

@@ -54,9 +54,9 @@ def ended_by_signals(work: Callable[[], T], clean: Callable[[], object] = lambda
 
 @contextmanager
 def _woken_by_signals() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Yield a socket pair, whose first socket receives a byte for each signal, and when the thread ends.
+    """Yield a socket pair. Its first socket receives a byte for each signal, and at the end of the thread.
 
-    Waiting for a lock instead would miss a signal that arrives just before the wait.
+    A wait for a lock instead would miss a signal that arrives just before the wait.
     """
     woken, wake = socket.socketpair()
     with woken, wake:

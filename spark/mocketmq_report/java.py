@@ -10,7 +10,7 @@ from typing import Final
 from mocketmq.errors import EmulatorError
 
 JAVA: Final = 17
-"""The oldest version on which Spark 4.3 runs."""
+"""The oldest Java version on which Spark 4.3 runs."""
 
 _ADVICE: Final = (
     f"install a Java runtime {JAVA} or newer (Debian and Ubuntu: openjdk-{JAVA}-jre-headless; macOS:"

@@ -1,4 +1,4 @@
-"""The job of a report: measures the data, makes the tables, judges and compares them."""
+"""The job of a report: measures the data, makes the tables, and decides whether the report passes."""
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -44,7 +44,7 @@ class Job(NamedTuple):
     as_of_us: int | None = None
     max_dropped: float = quality.MAX_DROPPED
     rollup: str | None = None  # where to write a rollup
-    delay_limits: DelayLimits | None = None  # another system's limits, by which to judge the delays
+    delay_limits: DelayLimits | None = None  # another system's limits, for judging the delays
 
 
 class _Measured(NamedTuple):
@@ -58,7 +58,7 @@ class StartingSpark(Protocol):
     """Spark, which is starting or has started."""
 
     def context(self) -> "SparkContext":
-        """Spark's context, which carries work to executors."""
+        """Spark's context, which distributes work to executors."""
 
     def __call__(self) -> "SparkSession":
         """Spark's session, which reads and writes tables, and starts a second after the context."""

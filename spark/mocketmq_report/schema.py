@@ -1,4 +1,4 @@
-"""Makes the JSON schema of a document, on which readers of the document rely.
+"""Makes the JSON schema of a document, for programs that read the document.
 
 After a change of ``mocketmq_report.document``, run ``python -m mocketmq_report.schema >
 docs/report.schema.json``; ``lab/schema.py`` makes the schema of a lab. The document's docstrings, and the

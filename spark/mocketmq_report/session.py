@@ -1,4 +1,4 @@
-"""Start the Spark session of a report."""
+"""Starts the Spark session of a report."""
 
 import os
 import sys

@@ -2,8 +2,8 @@
 
 The key of a value is the lowest value of its bin. Below 2048 a bin is one microsecond wide, above that at
 most a thousandth of its value. Negative values have mirrored bins. A bin keeps its count and its greatest
-value. A percentile reports this greatest value, which occurred, and is off by less than the width of the bin.
-Exact figures use the same code with bins of width one.
+value. A percentile reports this greatest value, which is a measured value, and whose error is less than the
+width of the bin. Exact figures use the same code with bins of width one.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from mocketmq_report.ledger.codes import Codes, of_numbers
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 ERROR: Final = 0.001
-"""The greatest error of a percentile from bins, as a share of its value."""
+"""The maximum error of a percentile from bins, as a share of its value."""
 
 FINE: Final = 10
-"""Number of bits after a value's first one bit that a bin keeps; enough for three significant digits."""
+"""Number of bits that a bin keeps after a value's first set bit; enough for three significant digits."""
 
 BLOCK: Final = 1 << 15
 """Number of values processed together, so that intermediate results stay in a processor's cache."""
@@ -34,7 +34,7 @@ _LEAST: Final = np.iinfo(np.int64).min
 def lowest(values: Ints, bits: int = FINE) -> Ints:
     """Return the lowest value of each bin: the value with all but its first ``bits`` + 1 bits cleared.
 
-    A coarser bin, of fewer bits, is a union of finer ones.
+    A coarser bin, with fewer bits, is a union of finer bins.
     """
     has_sign = values.min(initial=0) < 0
     cleared = _sizes(values, bits, has_sign=has_sign).astype(np.float64).view(np.int64) & ~(
@@ -54,7 +54,7 @@ def highest(lows: Ints, bits: int = FINE) -> Ints:
 
 
 def _sizes(values: Ints, bits: int, *, has_sign: bool | np.bool_) -> Ints:
-    """Return sizes in the same bins that are exact as doubles. Two's complement mirrors negative values."""
+    """Return values of the same bins that are exact as doubles. Two's complement mirrors negative values."""
     sizes = values ^ (values >> 63) if has_sign else values
     if sizes.max(initial=0) >> _MANTISSA + 1:
         sizes = np.where(sizes >> _MANTISSA + 1, sizes & -(1 << _MANTISSA - bits), sizes)
@@ -112,7 +112,7 @@ def _split(values: Ints, cutoffs_us: Sequence[int], bits: int) -> Ints:
 def rank_of(percentile: float, upto: Ints) -> int | None:
     """Return the index of a percentile by nearest rank, given the number of values up to each value.
 
-    Returns None if there are too few values for one of them to lie beyond the percentile.
+    Returns None if there are too few values, so that none would be beyond the percentile.
     """
     # Decimal, because 100 - 99.9 must be exactly 0.1, which it is not in binary.
     beyond = 1 - Fraction(Decimal(str(percentile))) / 100

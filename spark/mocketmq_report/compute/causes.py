@@ -33,8 +33,9 @@ WAITS: Final = Shape(
 )
 """Messages that came late to their consumer. ``from_s`` and ``to_s`` are the wait for a consumer, or 0.
 
-``struck`` is a fault that was injected into requests of consumers meanwhile. ``held`` is the part of ``time``
-for which the fault held the messages up; ``is_held`` if that is at least half of each message's time.
+``struck`` is a fault that was injected into requests of consumers during that time. ``held`` is the part of
+``time`` for which the fault delayed the messages; ``is_held`` is true if this is at least half of each
+message's time.
 """
 BUSY: Final = Shape(("topic", "second"))
 """Number of pulls and acknowledgements by consumers in each second."""
@@ -48,14 +49,14 @@ _WORTH_NAMING: Final = 0.01
 """Minimum share of a cause's time for which a fault or a consumer is named."""
 _LEAST_LINE: Final = 10
 _OF_LINE_US: Final = 2 * US_PER_MS
-"""Maximum time that each message of a line adds to the lateness of the last message."""
+"""Maximum time that each message of a line adds to the lateness of the line's last message."""
 
 
 class HoldUps(Protocol):
     """The signature of ``struck.held_up`` with its first argument, the faults, already given."""
 
     def __call__(self, rows: Rows, *, operation: Operation, begin_us: Ints, end_us: Ints) -> HeldUp:
-        """Return the fault that held up this stage of each row the longest."""
+        """Return the fault that delayed this stage of each row the longest."""
 
 
 class Seconds(NamedTuple):
@@ -107,7 +108,7 @@ def _table(rows: Rows, lateness: Ints, cause: np.ndarray[Any, Any]) -> pa.Table:
 
 
 class _Held(NamedTuple):
-    """The fault that held up each message the longest, and for how long; None and 0 without one."""
+    """The fault that delayed each message the longest, and for how long; None and 0 without a fault."""
 
     fault: np.ndarray[Any, Any]
     waiting_us: Ints
@@ -115,7 +116,7 @@ class _Held(NamedTuple):
 
     @classmethod
     def nothing(cls, count: int) -> "_Held":
-        """Make the result for ``count`` messages that no fault held up."""
+        """Make the result for ``count`` messages that no fault delayed."""
         return cls(np.full(count, None, object), *np.zeros((2, count), np.int64))
 
 
@@ -128,9 +129,9 @@ def waits(
 ) -> pa.Table:
     """Find messages that were late to their consumer.
 
-    A pulled but unacknowledged message counts only if a fault held it up for at least half of its time,
-    because many consumers never acknowledge. Time that a clock move skipped counts only while a fault held
-    the message up.
+    A pulled but unacknowledged message counts only if a fault delayed it for at least half of its time,
+    because many consumers never acknowledge. Time that a clock move skipped counts only while a fault delayed
+    the message.
     """
     from_us, pulled, acked = (delivered.numbers(name) for name in ("delivered_us", "pulled_us", "acked_us"))
     is_pulled = pulled != NONE
@@ -175,7 +176,7 @@ def waits(
 
 
 def _held(of_wait: HeldUp, of_work: HeldUp, wait: Ints, work: Ints, worth_us: Ints) -> _Held:
-    """Name a fault if it held a message up for at least half of its time, or for longer than ``worth_us``."""
+    """Name a fault if it delayed a message for at least half of its time, or for longer than ``worth_us``."""
     is_of_wait, is_of_both = of_wait.us >= of_work.us, of_wait.fault == of_work.fault
     waiting = np.where(is_of_both | is_of_wait, of_wait.us, 0)
     working = np.where(is_of_both | ~is_of_wait, of_work.us, 0)

@@ -1,4 +1,4 @@
-"""Groups rows into cells by equal keys, and aggregates them; and the groups of a report.
+"""Groups rows into cells of equal keys, aggregates the cells, and names the groups of a report.
 
 A report has the total, and the levels, schemes, profiles, topics, brokers and runs.
 """
@@ -17,7 +17,7 @@ from mocketmq_report.ledger.rows import Bools, Ints
 LEAST: Final = np.iinfo(np.int64).min
 MOST: Final = np.iinfo(np.int64).max
 _FEW: Final = 4_096
-"""Number of cells up to which a table of sums may have empty cells, or half the number of rows if greater."""
+"""Maximum size of a table of sums with empty cells; half the number of rows, if that is greater."""
 Group = tuple[str, str]
 """A dimension, and the name of a group in it."""
 

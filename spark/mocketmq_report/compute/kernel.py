@@ -1,9 +1,9 @@
 """The kernel: turns a part of a ledger into a summary, in one pass over its rows.
 
 The kernel needs only NumPy and Arrow, and runs wherever the part is readable. Batches and parts are
-independent of each other. A batch passes on *clues* to questions that it cannot answer alone: whether a
+independent of each other. A batch returns *clues* for questions that it cannot answer alone: whether a
 message has rows in another batch, whether a delivery violates the order, and which deliveries are the worst
-of all. Merging the clues answers most questions; the remaining questions need a second look at some parts.
+of all. The merged clues answer most questions; the remaining questions need a second look at some parts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ class KernelSettings(NamedTuple):
     skipped: SkippedTime  # time that clock moves skipped
     minute_cutoffs_us: tuple[int, ...] | None = None  # for lateness by minute; None: do not count it
     strikes: tuple[Strikes, ...] = ()  # requests of consumers that faults hit
-    delay_limits: DelayLimits | None = None  # the limits by which to judge delays
+    delay_limits: DelayLimits | None = None  # the limits for judging the delays
 
     @property
     def store_names(self) -> list[str]:
@@ -215,7 +215,7 @@ class _Batch:
 EMPTY: Final = Summary(**{name: coded([empty(shape)], shape) for name, shape in SHAPES.items()})
 """The summary of no rows."""
 _OF_ROWS: Final = ("late", "waits", "busy")
-"""Tables that may have up to two rows for each row of the data."""
+"""Tables with up to two rows for each row of the data."""
 _NOTHING: Final = KernelResult(
     repeats.AGAIN.empty_table(), worst.ROWS.empty_table(), order.STAIRS.empty_table()
 )

@@ -36,7 +36,7 @@ _TICKS: Final = np.array(
     ]
     + [1 << _TICK_BITS]
 )
-"""Percentiles of a spectrum in units of 2^-``_TICK_BITS``, four for each halving of the distance to 100 %."""
+"""Percentiles of a spectrum in units of 2^-``_TICK_BITS``; each halving of the distance to 100 % has four."""
 
 
 Cutoffs = Sequence[int] | None
@@ -71,7 +71,7 @@ class LatenessCounts(NamedTuple):
 def lateness(late: LatenessRows, cutoffs_us: Cutoffs) -> pa.Table:
     """Count rows by lateness in bins, with a bin boundary after each cutoff.
 
-    If ``cutoffs_us`` is None, count each exact lateness by itself.
+    If ``cutoffs_us`` is None, count each exact lateness separately.
     """
     return _lateness(late, cutoffs_us, SHAPE, {})
 

@@ -1,7 +1,7 @@
 """Finds how another system would have treated a ledger's delays, by its limits (``mocketmq.delay_limits``).
 
 The kernel judges the rows of a part as the broker judges messages. Only head-of-line blocking needs all
-parts: a part passes on the arrival and due times of its messages, and the merge computes the blocking. Only
+parts: a part returns the arrival and due times of its messages, and the merge computes the blocking. Only
 first attempts count, because producers did not request the delays of retries. A due time without a level
 counts as a timer if the file does not say how the producer requested it.
 """
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     """The judged delays of some rows."""
 
     delays: int
-    moves: pa.Table  # counts of due times by verdict, and by how far they moved
+    moves: pa.Table  # counts of due times by verdict and distance moved
     cases: pa.Table  # the worst rows of each verdict
     lines: pa.Table  # messages that others may block
 
@@ -178,9 +178,9 @@ def findings(
 
 
 def held_us(ahead: int, stored_us: Ints, due_us: Ints) -> Ints:
-    """Return the effective due times of the messages of one line, each behind the messages that block it.
+    """Return the effective due times of a line's messages, each no earlier than the messages that block it.
 
-    The messages are in order of ``stored_us``. :class:`WaitingLine` computes the same one by one.
+    The messages are in order of ``stored_us``. :class:`WaitingLine` computes the same message by message.
     """
     if ahead == 1:
         found: Ints = np.maximum.accumulate(due_us)

@@ -1,8 +1,8 @@
 """Measures a ledger in one pass over all parts, and a second pass over the few parts that need it.
 
 The first look runs the kernel on every part. The kernel turns a part's rows into small tables, which merge by
-addition, and into clues to questions over all parts: which messages have rows in several batches, which
-deliveries are out of order, which are the worst. Merging the clues answers most questions; the second look
+addition, and into clues for questions over all parts: which messages have rows in several batches, which
+deliveries are out of order, which are the worst. The merged clues answer most questions; the second look
 reads only the parts with open questions.
 
 The plan of the first look uses the extent that the files declare. If the rows have another extent, the first

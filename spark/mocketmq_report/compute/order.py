@@ -3,9 +3,9 @@
 A *line* is a level, or a scheme without levels, such as start-deliver times. A message stored after its due
 time counts as due at its store time. A batch of rows finds its own violations. The other rows of a line in
 the batch, sorted by place, have rising due times, and are the batch's *stairs*. A stair is still a violation
-if another batch has a stair with an earlier place that was due later. For this comparison, a batch passes on
+if another batch has a stair with an earlier place that was due later. For this comparison, a batch returns
 its first and last stairs, and some stairs between them with the number of omitted stairs. This suffices if
-batches overlap only at their ends; otherwise ``settle`` names the batches whose stairs are all needed.
+batches overlap only at their ends. Otherwise ``settle`` names the batches of which all stairs are needed.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ STAIRS: Final = pa.schema(
     ]
 )
 ENDS: Final = 256
-"""Number of stairs that a batch passes on from each of its ends."""
+"""Number of stairs that a batch returns from each of its ends."""
 EVERY: Final = 512
-"""Interval between the stairs that a batch passes on between its ends."""
+"""Interval between the stairs that a batch returns between its ends."""
 
 
 class Order(NamedTuple):
@@ -52,7 +52,7 @@ class _Flight(NamedTuple):
 def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
     """Find the order of a batch. Rows without offsets are ordered by the time of delivery.
 
-    Rows with the same place count as ordered. If ``is_whole``, all stairs are passed on.
+    Rows with the same place count as ordered. If ``is_whole``, the result has all stairs.
     """
     rows = measured.where(~measured.is_any("scheme", ["levels"]) | (measured.numbers("level") != NONE))
     place = rows.numbers("delivered_offset")
@@ -102,7 +102,7 @@ def _or_none(level: int) -> int | None:
 
 
 def _chosen(stairs: int) -> Ints:
-    """Choose the stairs to pass on, by number."""
+    """Choose the stairs to return, by number."""
     if stairs <= 2 * ENDS + EVERY:
         return np.arange(stairs)
     return np.concatenate(
@@ -115,7 +115,7 @@ def _chosen(stairs: int) -> Ints:
 
 
 def settle(stairs: pa.Table, stores: dict[str, str]) -> tuple[pa.Table, set[int]]:
-    """Find the violations among the stairs, as a table of ``SHAPE``, or the batches with all stairs needed.
+    """Find the violations among the stairs, as a table of ``SHAPE``, or the batches of which all are needed.
 
     ``stores`` names the store of each run, because order holds only within a store.
     """

@@ -69,7 +69,7 @@ def reconciliation(
     """Make rows of ``document.Reconciliation``, in any order, without empty groups.
 
     A group is silent only if its overdue messages are late by more than ``on_time_us``, because a running
-    broker always has messages that were due a moment ago.
+    broker always has messages that became due a moment ago.
     """
     found: dict[Group, dict[str, Any]] = {}
     owed: dict[tuple[Group, str], list[dict[str, Any]]] = {}

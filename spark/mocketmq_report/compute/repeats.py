@@ -1,6 +1,6 @@
 """Finds messages with several rows, in two steps, without collecting rows in one place.
 
-A batch finds its own repeats, and passes on the numbers of its messages as masks of 64 neighbouring numbers.
+A batch finds its own repeats, and returns the numbers of its messages as masks of 64 neighbouring numbers.
 The number of a message is its offset, or a hash of its id. A bucket of 64 numbers is suspect if several
 batches saw the same number in it. Only parts with suspect buckets are read again. There are few such parts,
 because most repeats are close together.
@@ -36,7 +36,7 @@ _BITS: Final = 6
 _ONES: Final = np.array([byte.bit_count() for byte in range(256)])
 _HASH_BITS: Final = 46
 """Number of bits of a hash. Among fifty million messages, about twenty are suspect by chance."""
-_LONGEST: Final = 512  # number of letters of an id that count
+_LONGEST: Final = 512  # number of an id's characters that count
 _WEIGHTS: Final = np.random.default_rng(17).integers(1, 1 << 62, _LONGEST + 2, np.int64) | 1
 
 
@@ -112,7 +112,7 @@ def has_suspects(seen: pa.Table, suspects: pa.Table) -> bool:
 
 
 def elsewhere(rows: Rows, stores: Ints, suspects: pa.Table) -> Bools:
-    """Return which rows of a batch are in suspect buckets and are no repeats that the batch itself found."""
+    """Return which rows of a batch are in suspect buckets, except repeats that the batch itself found."""
     number, is_hash = _numbers(rows)
     is_suspect = np.zeros(len(rows), bool)
     for store in np.unique(stores):

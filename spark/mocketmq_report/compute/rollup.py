@@ -2,7 +2,8 @@
 
 A rollup is a directory with a folder for each table: ``lateness`` has counts in bins by run, level, scheme,
 topic and minute, ``runs`` and ``moves`` are those of the ledger, and the rest are partial tables. Rollups
-merge by being read together. Counts and percentiles equal those of a single rollup of all rows, except that
+merge when they are read together. Counts and percentiles are the same as in a single rollup of all rows,
+except that
 
 - a message with deliveries in two rollups counts in both, and violations of order between two rollups go
   unnoticed, so keep the runs of a store in one rollup;
@@ -41,7 +42,7 @@ _ADDED: Final[dict[str, dict[str, str | int | bool | None]]] = {
     "disorder": {"scheme": "levels"},
     "lateness": {"broker": None},
 }
-"""Columns that tables of earlier versions lack, with the value that each lacking column stands for."""
+"""Columns that tables of earlier versions lack, with the value that a missing column means."""
 _TABLES: Final = (*_KEPT, "lateness", "again", "worst", "runs", "moves")
 _ABOUT: Final = "about"
 """Name of the table that says whether the other tables are complete."""
@@ -170,7 +171,7 @@ def _read(files: TableFiles, paths: Sequence[str], name: str) -> pa.Table:
 
 
 def _of_now(name: str, table: pa.Table) -> pa.Table:
-    """Add the columns that earlier versions did not keep to a table."""
+    """Add the columns that earlier versions lacked to a table."""
     for column, meant in _ADDED.get(name, {}).items():
         if column not in table.column_names:
             kind = pa.string() if meant is None else None

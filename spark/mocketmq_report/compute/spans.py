@@ -1,4 +1,4 @@
-"""Spans of time, how much of other spans they cover, and those that moves of the clock have skipped."""
+"""Spans of time, their overlap with other spans, and the spans that clock moves have skipped."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -40,9 +40,9 @@ class Spans(NamedTuple):
 class SkippedTime(NamedTuple):
     """The clock moves of each store, during which no consumer could work.
 
-    A move delivers each message at the message's own due time, but takes no real time. So the clock may read
-    hours later when a consumer sees the message. Skipped time counts as neither waiting nor work of a
-    consumer. The runs of a store continue each other's clock.
+    A move delivers each message at the message's own due time, but takes no real time. So the clock may be
+    hours ahead when a consumer sees the message. Skipped time counts as neither waiting nor work of a
+    consumer. The clock of a store's run continues the clock of the run before.
     """
 
     moves: dict[str, Spans]
@@ -58,7 +58,7 @@ class SkippedTime(NamedTuple):
         return cls({store: Spans.of(sorted(found)) for store, found in by_store.items()}, stores)
 
     def us(self, rows: Rows, begin_us: Ints, end_us: Ints) -> Ints:
-        """Return the time that was skipped from ``begin_us`` to ``end_us`` of each row."""
+        """Return the time that moves skipped between ``begin_us`` and ``end_us`` of each row."""
         found = np.zeros(len(rows), np.int64)
         for store, spans in self.moves.items():
             is_in = rows.is_any("run", [run for run, of_run in self.stores.items() if of_run == store])

@@ -19,7 +19,7 @@ from mocketmq_report.ledger.rows import NONE, Bools, Ints
 SHAPE: Final = Shape(
     ("scheme", "level", "group", "stage", "is_complete", "value"), ("count", "sum"), most=("most",)
 )
-"""``is_complete`` says that the message has all stages; ``group`` is the consumer group."""
+"""``is_complete`` is true if the message has all stages; ``group`` is the consumer group."""
 OF_CONSUMERS: Final = ("delivered-pulled", "pulled-acked")
 """The stages of consumer groups."""
 BITS: Final = 6
@@ -30,7 +30,7 @@ The bins are coarse, because six values per row in fine bins would make more gro
 
 
 def stages(late: LatenessRows, skipped: SkippedTime) -> pa.Table:
-    """Return every stage of each delivery that has the stage's begin and end.
+    """Return each stage of each delivery for which the stage's begin and end are known.
 
     The stages of consumers do not include time that clock moves skipped.
     """

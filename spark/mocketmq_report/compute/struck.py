@@ -1,9 +1,9 @@
-"""Finds which injected faults and outages held up which messages, and for how long.
+"""Finds which injected faults and outages delayed which messages, and for how long.
 
-A message waits until it is pulled, and then until it is acknowledged. A late answer holds a message up while
-the answer is late. The ends of other faults are not known. If such a fault hit a receive or an
-acknowledgement during a stage, it held the message up from then on, provided that this was at least half of
-the stage.
+A message waits until it is pulled, and then until it is acknowledged. A late answer delays a message for as
+long as the answer is late. The ends of other faults are unknown. If such a fault hit a receive or an
+acknowledgement during a stage, it counts as delaying the message from then on, provided that this was at
+least half of the stage.
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ class Strikes(NamedTuple):
     late: Spans | None  # spans in which answers were late
 
     def are_about(self, rows: Rows, stores: Mapping[str, str], operation: Operation) -> Bools:
-        """Return for each row whether a request of this kind could have been about it."""
+        """Return for each row whether a request of this kind could have concerned it."""
         found = rows.is_any("run", [run for run, store in stores.items() if store == self.store])
         if self.topic is not None:
             retries = () if self.group is None else (RETRY_PREFIX + self.group,)
@@ -50,7 +50,7 @@ class Strikes(NamedTuple):
         return found
 
     def held_us(self, operation: Operation, begin_us: Ints, end_us: Ints) -> Ints:
-        """Return how long the hits held up each stage that ends with this operation."""
+        """Return how long the hits delayed each stage that ends with this operation."""
         is_away = self.operation == EVERY_REQUEST
         is_taken = operation == "ack" and self.operation == "receive" and self.do in _UNANSWERED
         most = np.zeros(len(begin_us), np.int64)
@@ -65,7 +65,7 @@ class Strikes(NamedTuple):
             has_end = self.late is not None or (is_away and operation == "ack")
             held = (np.minimum(end_us, to_us) if has_end else end_us) - np.maximum(begin_us, at_us)
             is_held = (at == number) & (at_us <= end_us) & (to_us >= begin_us)
-            if is_taken:  # the fault hit the request that took the message
+            if is_taken:  # the fault hit the request that received the message
                 is_held &= at_us - begin_us <= US_PER_S
             if not has_end:
                 is_held &= 2 * held >= end_us - begin_us
@@ -94,7 +94,7 @@ def strikes(struck: pa.Table) -> tuple[Strikes, ...]:
 
 
 class HeldUp(NamedTuple):
-    """The fault that held up each row the longest, and for how long; None and 0 without one."""
+    """The fault that delayed each row the longest, and for how long; None and 0 without a fault."""
 
     fault: np.ndarray[Any, Any]
     us: Ints
@@ -108,7 +108,7 @@ def held_up(
     begin_us: Ints,
     end_us: Ints,
 ) -> HeldUp:
-    """Find the fault that held up the stage that ends with this operation the longest.
+    """Find the fault that delayed the stage that ends with this operation the longest.
 
     ``stores`` names the store of each run.
     """

@@ -98,7 +98,7 @@ def tables(
 ) -> ReportTables:
     """Make the tables of a ledger, or of rollups, whose bins may be split at other limits.
 
-    ``struck`` are the requests of consumers into which faults were injected; rollups lack these.
+    ``struck`` has the consumers' requests that faults hit; rollups lack these.
     """
     cutoffs_us, percentiles = sorted({*plan.cutoffs_us}), sorted({*plan.percentiles})
     run_rows = runs.sort_by([("started_wall_us", "ascending"), ("run", "ascending")]).to_pylist()
@@ -185,7 +185,7 @@ def _delays(runs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _empty(found: Iterable[Mapping[str, Any]], delays: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Make rows that have only a name, for a missing total and for missing levels."""
+    """Make rows with only a name, for a missing total and for missing levels."""
     there = {(row["dimension"], row["name"]) for row in found}
     for group in (("total", "total"), *(("level", level) for level in delays)):
         if group not in there:

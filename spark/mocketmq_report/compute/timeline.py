@@ -43,13 +43,13 @@ def timeline(late: LatenessRows, cutoffs_us: Cutoffs, step_us: int) -> pa.Table:
 
 
 def step_us(span_us: int) -> int:
-    """Choose the shortest step that makes at most ``STEPS`` steps; above half a day, in whole days."""
+    """Choose the shortest step of which at most ``STEPS`` cover the span; above half a day, whole days."""
     least = -(-span_us // STEPS)
     return next((step for step in _STEPS_US if step >= least), -(-least // _DAY_US) * _DAY_US)
 
 
 def of_minutes(minutes: pa.Table, step_us: int) -> pa.Table:
-    """Make the same table from lateness by minute."""
+    """Make the table of ``timeline`` from lateness by minute."""
     delivered = minutes.filter(minutes["minute_us"].is_valid())
     at = delivered["minute_us"].to_numpy() // step_us * step_us
     return merge([delivered.append_column("at_us", pa.array(at))], SHAPE)

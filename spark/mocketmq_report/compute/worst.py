@@ -1,6 +1,6 @@
 """Finds the deliveries and overdue messages with the greatest lateness, with their ids and stages.
 
-A batch passes on the lateness of its worst rows. The rows' other columns, such as texts that no other table
+A batch returns the lateness of its worst rows. The rows' other columns, such as texts that no other table
 needs, are read only from parts that have rows among the overall worst.
 """
 
@@ -28,7 +28,7 @@ ROWS: Final = pa.schema(
 COLUMNS: Final = [name for name in ROWS.names if name in DELIVERIES.names]
 
 Bound = tuple[int, int]
-"""The lateness and the due time of the least late row among the worst."""
+"""The lateness and the due time of the last row among the worst."""
 
 _BY_TIME: Final = [("lateness_us", "descending"), ("due_us", "ascending")]
 _ORDER: Final = [*_BY_TIME, ("run", "ascending"), ("message_id", "ascending"), ("attempt", "ascending")]
@@ -72,7 +72,7 @@ def bound(times: pa.Table) -> Bound | None:
 
 
 def reaches(times: pa.Table, bound: Bound) -> bool:
-    """Return whether some of a part's worst rows are among the overall worst."""
+    """Return whether any of a part's worst rows is among the overall worst."""
     if not times.num_rows:
         return False
     return (-times["lateness_us"][0].as_py(), times["due_us"][0].as_py()) <= (-bound[0], bound[1])

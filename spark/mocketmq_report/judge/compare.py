@@ -1,4 +1,4 @@
-"""Compares reports with the first one, the baseline, and judges fail-if rules.
+"""Compares a report with earlier reports, the first of which is the baseline, and judges fail-if rules.
 
 A rule is a threshold with a limit relative to the baseline. The report fails when a rule *holds*:
 ``p99 > 1.5x``, ``level=* max > +50ms``, ``on_time < -0.1%``, ``lost > +0``. The limit is
@@ -136,7 +136,7 @@ class _Versioned(msgspec.Struct):
 
 
 def compare(candidate: Report, baselines: Sequence[Report], rules: Sequence[FailRule] = ()) -> Comparison:
-    """Compare the candidate with the first baseline, and show the other baselines beside it.
+    """Compare the candidate with the first baseline, and show the other baselines next to it.
 
     The candidate is the last side. Missing and incomparable values are null.
     """
@@ -279,7 +279,7 @@ class _ComparedGroup(NamedTuple):
         return f"{self.group}: {rule.metric} is {value} (baseline {baseline})"
 
     def change(self, rule: FailRule) -> str:
-        """Write the change from the baseline as the rule does: as a ratio, a percentage or a difference."""
+        """Write the change from the baseline in the rule's form: as a ratio, a percentage or a difference."""
         delta = self.value - self.baseline
         sign = "-" if delta < 0 else "+"
         if self.baseline and rule.text.endswith("x"):

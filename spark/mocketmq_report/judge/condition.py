@@ -11,8 +11,8 @@ r"""Parses the text of a threshold or a fail-if rule, up to its limit.
               | "on_time(" duration ")" on time by this duration instead of the report's own
     operator  = "<=" | "<" | ">=" | ">" | "==" | "!="
 
-A condition without a scope is on the total. A space is required between scope and metric, and allowed between
-other parts. ``level=*`` means every level with deliveries.
+A condition without a scope applies to the total. A space is required between scope and metric, and allowed
+between other parts. ``level=*`` means every level with deliveries.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 ``condition`` describes the text up to the limit. The limit is a duration such as ``50ms``, ``1h30m`` or
 ``-5ms`` for metrics that are times, a share such as ``99.9%`` for ``on_time``, and a whole number for all
-others. In a file each line is a threshold; empty lines are skipped. ``#`` begins a comment, at the start of a
-line or after a space.
+other metrics. In a file each line is a threshold; empty lines are skipped. ``#`` begins a comment, at the
+start of a line or after a space.
 """
 
 import re
@@ -138,7 +138,7 @@ def judge(threshold: Threshold, report: Report) -> Judgement:
 
 
 def _how_bad(threshold: Threshold, value: Fraction) -> Fraction:
-    """Return a number that grows with the distance between the value and the limit."""
+    """Return a number that is greater for worse values."""
     if threshold.operator in ("<=", "<"):
         return value
     if threshold.operator in (">=", ">"):

@@ -12,18 +12,18 @@ from msgspec import Struct
 from mocketmq_report.document import Spectrum
 
 SCHEMA_VERSION: Final = "1.0"
-"""The second number rises when fields are added or may be null, the first when they change or go."""
+"""The minor number rises when fields are added or may be null, the major when they change or vanish."""
 
 
 class Load(Struct, kw_only=True):
     """The load, which was the same for every subject."""
 
-    rate: int  # messages a second
+    rate: int  # messages per second
     seconds: int
-    delays: list[str]  # delays of the messages in turn, such as 5s
-    size: int  # of a body
+    delays: list[str]  # delays of the messages in rotation, such as 5s
+    size: int  # the size of a body
     herd: int  # messages due at one instant
-    in_flight: int  # concurrent sends while saves were counted
+    in_flight: int  # the number of concurrent sends while saves were counted
     pending: list[int]  # pending messages at each start
     delay_sync: str  # when the schemes sync their files: always, interval or never
 
@@ -35,8 +35,8 @@ class Machine(Struct, kw_only=True):
     cores: int
     python: str
     system: str
-    load_average: list[float]  # of 1, 5 and 15 minutes, at the end
-    directory: str  # of the data
+    load_average: list[float]  # the load averages of 1, 5 and 15 minutes at the end
+    directory: str  # the directory of the data
 
 
 class DelayLateness(Struct, kw_only=True):
@@ -49,7 +49,7 @@ class DelayLateness(Struct, kw_only=True):
     mean_us: float | None
     p50_us: int | None
     p90_us: int | None
-    p99_us: int | None  # null: fewer than 100 deliveries; p99.9 needs 1,000
+    p99_us: int | None  # null for fewer than 100 deliveries; p99.9 needs 1,000
     p999_us: int | None
     max_us: int | None
 
@@ -59,7 +59,7 @@ class TimelineStep(Struct, kw_only=True):
 
     after_us: int
     count: int
-    p50_us: int | None  # null: a single delivery
+    p50_us: int | None  # null for a single delivery
     max_us: int
 
 
@@ -67,19 +67,19 @@ class HerdRun(Struct, kw_only=True):
     """Messages due at one instant, and their deliveries."""
 
     messages: int
-    per_second: float | None  # deliveries, from the due instant to the last
+    per_second: float | None  # deliveries per second, from the due instant to the last delivery
     late: DelayLateness
 
 
 class GrowthStep(Struct, kw_only=True):
-    """The start of a broker with a number of pending messages; 0 in the first step."""
+    """The start of a broker with a number of pending messages, which is 0 in the first step."""
 
     pending: int
     start_us: int  # from the start of its process until it was ready
-    memory_bytes: int | None  # of the process when ready
-    disk_bytes: int  # of the data directory
-    memory_each: float | None  # for a pending message, beyond a broker without any
-    disk_each: float | None  # for a pending message, beyond a broker without any
+    memory_bytes: int | None  # the memory of the process when ready
+    disk_bytes: int  # the disk space of the data directory
+    memory_each: float | None  # for each pending message, in addition to a broker without any
+    disk_each: float | None  # for each pending message, in addition to a broker without any
 
 
 class Subject(Struct, kw_only=True):
@@ -88,8 +88,8 @@ class Subject(Struct, kw_only=True):
     name: str
     kind: Literal["scheme", "cluster"]
     version: str
-    lateness: list[DelayLateness]  # of all deliveries, then of each delay
-    lateness_error_us: int  # greatest error of a lateness
+    lateness: list[DelayLateness]  # the lateness of all deliveries, then of each delay
+    lateness_error_us: int  # the maximum error of a lateness
     spectrum: Spectrum | None  # the distribution of all deliveries
     timeline: list[TimelineStep]
     saves_per_second: float | None
@@ -110,7 +110,7 @@ class LabReport(Struct, kw_only=True):
 
     schema_version: str = SCHEMA_VERSION
     title: str
-    version: str  # of mocketmq
+    version: str  # the version of mocketmq
     spark: str  # the version of Spark, or none
     created_wall_us: int
     machine: Machine

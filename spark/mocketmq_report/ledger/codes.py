@@ -16,9 +16,9 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 _MOST: Final = 1 << 62
 """Upper limit of codes, exclusive."""
 _WIDE: Final = 1 << 32
-"""Width of a range up to which a number's code is its distance from the least number."""
+"""Maximum width of a range in which a number's code is its distance from the least number."""
 _ROOM: Final = 8
-"""Number of entries in a look-up table that each row allows, in addition to ``_LITTLE``."""
+"""Number of entries allowed in a look-up table for each row, in addition to ``_LITTLE``."""
 _LITTLE: Final = 1 << 16
 
 

@@ -143,9 +143,9 @@ STRUCK: Final = _schema(STRUCK_COLUMNS)
 def as_rows(
     schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray | pa.Scalar], rows: int
 ) -> pa.Table:
-    """Make a table of ``rows`` rows. Repeats a scalar in each row; an omitted column is null.
+    """Make a table of ``rows`` rows. A scalar is repeated in each row; an omitted column is null.
 
-    Raises pyarrow.ArrowInvalid for a number that its column cannot hold.
+    Raises pyarrow.ArrowInvalid for a number that does not fit its column.
     """
     return pa.Table.from_arrays(
         [_array(columns.get(field.name), field.type, rows) for field in schema], schema=schema

@@ -1,8 +1,7 @@
 """Conditions on the rows of a ledger, which readers apply as early as they can.
 
-A condition is exact when it is applied to rows (``mask``). Before that, it keeps a store from making rows of
-other deliveries (``in_sqlite``), and an export from reading row groups in which no value can match
-(``may_match``).
+A condition is exact when it is applied to rows (``mask``). Before that, it lets a store skip other deliveries
+(``in_sqlite``), and an export skip row groups in which no value can match (``may_match``).
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +38,7 @@ _AS_STORED: Final = {
     "acked_us": "acked_us",
     "message_id": "unique_key",
 }
-"""Columns that a store's table ``deliveries`` has with the same values, and their names there."""
+"""Columns with the same values in a store's table ``deliveries``, and their names there."""
 
 
 class RowCondition(NamedTuple):
@@ -84,7 +83,7 @@ class RowCondition(NamedTuple):
         if self.operator == "is null":
             return not known.has_null_count or bool(known.null_count)
         if not known.has_min_max:
-            return bool(known.num_values)  # otherwise all are missing, and none matches
+            return bool(known.num_values)  # otherwise all values are missing, and none matches
         if isinstance(known.min, bytes):
             return True
         match self.operator:
@@ -99,7 +98,7 @@ class RowCondition(NamedTuple):
 
 
 def checked(column: str, operator: str, value: Any, schema: pa.Schema) -> RowCondition:
-    """Make a condition on a table. Raises InvalidArgumentError for what the table or a column cannot have."""
+    """Make a condition on a table. Raises InvalidArgumentError if the table or a column does not allow it."""
     if column not in schema.names:
         raise InvalidArgumentError("the column of a condition", column, ", ".join(schema.names))
     if operator not in OPERATORS:
@@ -127,7 +126,7 @@ def _is_of(kind: type, value: object) -> bool:
 
 
 def _literal(value: str | int) -> str | None:
-    """Return a value as SQL; None for a text that SQL cannot hold."""
+    """Return a value as SQL; None for a text that SQL cannot express."""
     if isinstance(value, int):
         return str(value)
     quoted = value.replace("'", "''")

@@ -1,4 +1,4 @@
-"""Offsets of a stream of a broker's deliveries: their numbers, which rise in order of delivery."""
+"""Offsets for a stream of a broker's deliveries: their numbers, which rise in order of delivery."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from mocketmq.errors import StoreUnavailableError
 from mocketmq_report.ledger.store_reader import StoreReader
 
 BATCH_ROWS: Final = 20_000
-"""Maximum number of deliveries in a micro-batch. After a clock move, each may be in windows of its own."""
+"""Maximum number of deliveries in a micro-batch. After a clock move, each may have its own windows."""
 
 _LATEST: Final = (
     "SELECT max(delivered_offset) AS latest FROM (SELECT delivered_offset FROM deliveries"

@@ -43,7 +43,7 @@ _COLUMNS: Final = [name for name in columns.DELIVERIES.names if name != "run"]
 _DAY_US: Final = 86_400 * US_PER_S
 _EPOCH: Final = date(1970, 1, 1)
 _LAST_DAY: Final = (date.max - _EPOCH).days
-"""The last day that has a name. Messages due later go into the folder of this day."""
+"""The last day that has a folder name. Messages due later are written to this day's folder."""
 
 
 class Exported(NamedTuple):

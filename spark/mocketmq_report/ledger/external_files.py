@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NEEDED_COLUMNS: Final = (("message_id",), ("due_us", "due_ms"), ("delivered_us", "delivered_ms", "state"))
 WRONG: Final = {"csv": "more or fewer values than columns", "json": "no JSON object"}
-"""Reasons why a whole row of a text is unreadable."""
+"""Reasons why an entire row of a text is unreadable."""
 
 _HEAD_LINES: Final = 100
 _FROM_PARQUET: Final = {

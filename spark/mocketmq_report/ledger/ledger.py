@@ -121,11 +121,11 @@ class StoreRange(NamedTuple):
     where: tuple[RowCondition, ...] = ()
 
     def narrowed(self, where: Sequence[RowCondition]) -> "StoreRange":
-        """Leave out deliveries that SQLite can tell not to match."""
+        """Leave out deliveries that SQLite finds not to match."""
         return self._replace(where=(*self.where, *where))
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        # ADBC takes long to import, and executors that read exports may lack it.
+        # Importing ADBC takes long, and executors that read exports may lack it.
         from mocketmq_report.ledger.store_snapshot import read  # noqa: PLC0415
 
         wanted = [*columns.needed, *columns.in_doubt]
@@ -158,7 +158,7 @@ class WithoutRuns(NamedTuple):
 
 
 def narrowed(part: LedgerPart, where: Sequence[RowCondition]) -> LedgerPart | None:
-    """Leave out rows that cheaply turn out not to match, but not all of these; None if no row matches."""
+    """Leave out rows that a cheap check excludes, though others may not match either; None without rows."""
     if not where:
         return part
     if isinstance(part, WithoutRuns):
@@ -218,4 +218,4 @@ class Ledger(NamedTuple):
 
 
 class BrokenLedgerError(EmulatorError):
-    """A file or directory is not a readable ledger; the message says why, and what is one."""
+    """A file or directory is not a readable ledger. The message says why, and what a ledger is."""

@@ -41,7 +41,7 @@ _HEADER: Final = struct.Struct(">16xH10xI")  # the start of a database file: pag
 
 
 class StoreReader:
-    """A connection that sees one state of the database from its first query on.
+    """A connection that sees the state of the database at its first query.
 
     All methods raise StoreUnreadableError if the file is not a database, is damaged or has an unknown schema,
     and StoreUnavailableError if the disk or a permission prevents reading.
@@ -153,7 +153,7 @@ def _has_log(database: Path) -> bool:
 
 
 def _cut(database: Path) -> str | None:
-    """Return a clause that says how much of a truncated file is missing; None for any other file."""
+    """Return a clause on how much of a truncated file is missing; None for any other file."""
     with database.open("rb") as file:
         header = file.read(_HEADER.size)
         size = file.seek(0, os.SEEK_END)

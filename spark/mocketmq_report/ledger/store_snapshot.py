@@ -1,8 +1,8 @@
 """Takes a snapshot of a broker's store as a ledger, for ``export`` and ``sources``.
 
 A snapshot first reads the files of delayed messages, then the database in one transaction. So a message
-delivered meanwhile counts either as delivered or as pending, never as both or neither. Rows added later are
-left out, but later actions of consumers on older messages may be included.
+delivered in the meantime counts as either delivered or pending, never as both or neither. Rows added later
+are left out, but later actions of consumers on older messages may be included.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -149,7 +149,7 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the deliveries of a range, in order. Raises StoreError.
 
-    Leaves out deliveries that SQLite can tell not to match ``where``.
+    Leaves out deliveries that SQLite finds not to match ``where``.
     """
     clauses = "".join(f" AND {sql}" for each in where if (sql := each.in_sqlite()))
     schema = pa.schema([DELIVERIES.field(name) for name in wanted])

@@ -1,7 +1,7 @@
 """Finds the undelivered messages of a store, as rows of a ledger.
 
 **Messages of the levels** are parked: they are rows of ``messages`` in the queues of ``SCHEDULE_TOPIC_XXXX``.
-A message with a row in ``deliveries`` was delivered, whatever the delay offset says, because profile
+A message with a row in ``deliveries`` was delivered, whatever the delay offset is, because profile
 ``rocketmq4`` saves the delay offset later. A message with the kind ``forced`` in ``interventions`` was
 delivered, too. Of the other messages that no fault holds,
 
@@ -52,7 +52,7 @@ from mocketmq_report.ledger.waiting_files import WaitingFile
 OffsetArray = np.ndarray[Any, np.dtype[np.int64]]
 
 CRASH: Final = "broker crash"
-"""The fault of messages that a crash has lost. No rule has such a name, because names have no spaces."""
+"""The fault named for messages that a crash has lost. No rule has this name, because names have no spaces."""
 _AT_ONCE: Final = 1_000
 """Number of messages that one statement selects."""
 _FOREVER_US: Final = (1 << 63) - 1
@@ -163,9 +163,9 @@ def undelivered(
 
 
 def broker_of_queue(queue_ids: pa.Array, brokers: Sequence[str]) -> pa.Array:
-    """Return the broker of each queue; the brokers have the queues in turn (``message/broker_share.py``).
+    """Return the broker of each queue. Queues rotate over the brokers (``message/broker_share.py``).
 
-    The first one has lite topics, whose queues have negative ids.
+    The first broker has the lite topics, whose queues have negative ids.
     """
     numbers = np.maximum(queue_ids.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), 0)
     places = pa.array(numbers % len(brokers), mask=queue_ids.is_null().to_numpy(zero_copy_only=False))

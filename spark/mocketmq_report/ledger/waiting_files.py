@@ -40,7 +40,7 @@ class WaitingFile(NamedTuple):
 
 
 def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
-    """Return every message in the files of a data directory, once even if several files hold it.
+    """Return every message in the files of a data directory, once even if several files have it.
 
     Raises StoreUnavailableError for an unreadable file, because its message may be intact.
     """

@@ -108,7 +108,7 @@ def _percentile(share: float) -> Column:
 def first_count(data: Path, since_us: int, window_us: int) -> list[Row]:
     """Count the deliveries of a data directory since an instant like ``windows``, but without Spark.
 
-    This serves until Spark has started. Raises StoreError.
+    Used until Spark has started. Raises StoreError.
     """
     with StoreReader(data / FILE_NAME) as reader:
         found = reader.table(_SINCE.format(since_us))

@@ -130,13 +130,13 @@ class _DeliveryCount:
         self.table.update(counted)
 
     def doing(self) -> str | None:
-        """Return a sentence about what the table waits for; None if it waits for nothing."""
+        """Return a sentence on what the table waits for; None if it waits for nothing."""
         if not self.table.has_deliveries:
             return f"nothing was delivered since {instant(self.table.since_us)}"
         return None if self._is_streaming else "Spark is starting; this process counts until then"
 
     def failure(self) -> str | None:
-        """Say why the query ended or did not start, if a restart can help. Raises any other error."""
+        """Return why the query ended or did not start, if a restart can help. Raises any other error."""
         if not self._query.done():
             return None
         error = self._query.exception() or self._query.result().exception()

@@ -18,7 +18,7 @@ from mocketmq_report.ledger.store_reader import StoreReader, is_running
 NO_LEVEL: Final = 0
 """Number that stands for the level of messages with an absolute due time."""
 GRACE_US: Final = US_PER_S
-"""Time after its due time at which a message counts as overdue; before, it may be in delivery."""
+"""Time after its due time at which a message counts as overdue; earlier, its delivery may be in progress."""
 
 _RUN: Final = """
 SELECT first.started_wall_us AS store, first.started_us AS first_us, last.*

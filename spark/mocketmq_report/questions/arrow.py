@@ -1,4 +1,4 @@
-"""The ledger as Arrow tables, for pandas, Polars, DuckDB and whatever else reads Arrow."""
+"""The ledger as Arrow tables, for pandas, Polars, DuckDB and any other reader of Arrow."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ def scan_arrow(
     columns: Sequence[str] | None = None,
     where: Iterable[tuple[str, str, Any]] = (),
 ) -> pa.RecordBatchReader:
-    """Return the same as ``read_arrow`` as a reader, which keeps few rows in memory at a time."""
+    """Like ``read_arrow``, but return a reader, which keeps few rows in memory at a time."""
     selected = selection(table, columns, where)
     return reader(read_ledger([os.fspath(each) for each in data]), selected)
 

@@ -65,13 +65,13 @@ _STARTS: Final = ("earliest", "latest")
 
 
 def register(spark: SparkSession) -> None:
-    """Register the source ``mocketmq`` in a session, and have Spark pass filters to Python data sources."""
+    """Register the source ``mocketmq`` in a session, and make Spark pass filters to Python data sources."""
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(LedgerSource)
 
 
 class LedgerSource(DataSource):
-    """A table of the ledger at the path or paths that were given to ``load``.
+    """A table of the ledger at the path or paths passed to ``load``.
 
     Options: ``table`` is ``deliveries`` (the default), ``runs``, ``moves`` or ``faults``; a stream's
     ``startingOffsets`` is ``earliest`` (the default) or ``latest``.
@@ -179,7 +179,7 @@ class _DeliveryReader(DeliveryOffsets, SupportsTriggerAvailableNow):
         return selection().batches(partition.value)
 
     def _runs(self) -> tuple[str, dict[int, str]]:
-        """Return the name of the store, and those of its runs by number."""
+        """Return the name of the store, and the names of its runs by number."""
         with StoreReader(self.database) as reader:
             reader.check()
             names = run_names(reader.table("SELECT run, started_wall_us FROM runs ORDER BY run"))

@@ -1,4 +1,4 @@
-"""Answers SQL about a ledger by DuckDB, in this process.
+"""Answers SQL queries on a ledger with DuckDB, in this process.
 
 DuckDB reads the tables ``deliveries``, ``runs``, ``moves`` and ``faults`` as streams of Arrow batches, so a
 ledger may be larger than the memory. A query can read nothing else: DuckDB's access to files, extensions and
@@ -48,7 +48,7 @@ class QueryAnswer(NamedTuple):
 
 
 def ask(query: str, data: Sequence[str], most: int) -> QueryAnswer:
-    """QueryAnswer a query about the ledger of some local paths, with at most ``most`` rows.
+    """Answer a query on the ledger of some local paths, with at most ``most`` rows.
 
     Raises QueryError, BrokenLedgerError, and StoreError.
     """
@@ -120,7 +120,7 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 def _sentence(error: duckdb.Error) -> str:
-    """Return DuckDB's message; a query that needs too much memory is told how to need less."""
+    """Return DuckDB's message, with advice if the query needs too much memory."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return f"the query needs more than {MEMORY} of memory: select fewer rows or columns, or group them"
     return str(error).strip()

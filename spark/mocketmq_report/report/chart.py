@@ -46,7 +46,7 @@ class LegendEntry(NamedTuple):
     label: str
     color: str
     shape: Shape
-    is_name: bool = False  # which is the same in all languages
+    is_name: bool = False  # the same in all languages
 
 
 class Tip(NamedTuple):
@@ -109,7 +109,7 @@ def round_step(span_us: float, most: int) -> int:
 
 
 def mark(kind: Kind, rows: Iterable[dict[str, Any]], *, tip: Sequence[Tip] = (), **drawn: Any) -> Spec:
-    """Draw the rows, which all have the same fields.
+    """Draw rows that all have the same fields.
 
     ``x``, ``x2``, ``y`` and ``y2`` are names of fields, or numbers; without them, a rule goes from edge to
     edge, and a point is at the top. The ``size`` of a bar is a field; without it, the reader chooses one.

@@ -28,7 +28,7 @@ def verdict(report: Report) -> str:
 
 
 def measured(header: Header) -> str:
-    """Say what was measured, where, and under which clock."""
+    """Describe what was measured, where, and under which clock."""
     runs = header.runs
     said = [
         f"broker {_each(run.version for run in runs)} on {_each(run.host for run in runs)}",
@@ -44,7 +44,7 @@ def measured(header: Header) -> str:
 
 
 def computed(header: Header) -> str:
-    """Say how the figures were computed."""
+    """Describe how the figures were computed."""
     how = "exact" if header.method == "exact" else f"from bins, within {figures.share(header.error)}"
     engine = "without Spark" if header.spark == "none" else f"Spark {header.spark}"
     return (

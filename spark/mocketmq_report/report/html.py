@@ -145,7 +145,7 @@ def _method(header: Header) -> str:
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
-    """Say what was measured, where, and under which clock."""
+    """Describe what was measured, where, and under which clock."""
     header, runs = report.header, report.header.runs
     total = report.lateness[0]
     yield "measured", f"{figures.count(total.measured)} delayed deliveries in {_many(len(runs), 'run')}"

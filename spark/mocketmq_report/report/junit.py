@@ -12,11 +12,11 @@ from mocketmq_report import figures
 from mocketmq_report.document import Judgement, Report
 
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 does not allow, not even escaped."""
 
 
 def junit(report: Report) -> str:
-    """Make the document, for UTF-8. Characters that XML cannot hold are escaped."""
+    """Make the document, for UTF-8. Characters that XML does not allow are escaped."""
     header, quality = report.header, report.quality
     rules = report.comparison.judgements if report.comparison else []
     failures = sum(not judgement.passed for judgement in [*report.judgements, *rules])

@@ -42,7 +42,7 @@ def write(
 
     ``limits`` are drawn on the page. A URL needs Spark.
     """
-    # Imported here, because importing charts takes long, and Spark starts meanwhile.
+    # Imported here, because importing charts takes long, and Spark starts in the meantime.
     from mocketmq_report.report.html import html  # noqa: PLC0415
     from mocketmq_report.report.junit import junit  # noqa: PLC0415
     from mocketmq_report.report.markdown import markdown  # noqa: PLC0415

@@ -147,7 +147,11 @@ def _points(spectrum: Spectrum, late: LatenessAxis, **labels: str) -> Iterator[d
 
 
 def _odds(spectrum: Spectrum) -> list[float]:
-    """Return the x of each point, 1/(1 - p): one in x is later. 100 % is at the number of deliveries."""
+    """Return the x of each point: 1/(1 - p), so that one delivery in x is later.
+
+    A point at 100 % would be at infinity, so it gets the number of deliveries, or the x of the last point
+    before it if that is larger.
+    """
     odds = [100 / (100 - point.percentile) for point in spectrum.points if point.percentile < 100]
     ends = len(spectrum.points) - len(odds)
     return odds + [max(*odds[-1:], float(spectrum.points[-1].count), 1.0)] * ends

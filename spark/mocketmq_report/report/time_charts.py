@@ -51,7 +51,7 @@ class _Time(NamedTuple):
 
 
 def time_charts(timeline: Timeline) -> Iterator[Chart]:
-    """Draw percentiles and rate of each step, and the heat map; no charts if nothing was measured."""
+    """Draw the percentiles and the rate of each step, and the heat map; no charts if nothing was measured."""
     busy = [each for each in timeline.instants if each.count]
     if not busy:
         return
@@ -236,7 +236,7 @@ def _steps(instants: Iterable[Instant], step_us: int) -> Iterator[dict[str, Any]
 
 
 def _line(instants: list[Instant], step_us: int, late: LatenessAxis, of: str) -> Iterator[dict[str, Any]]:
-    """Yield the begin of each step; before a gap, also its end, and a null that breaks the line."""
+    """Yield the begin of each step, and before a gap also the step's end and a null that breaks the line."""
     for each, after in zip(instants, [*instants[1:], None], strict=True):
         end_us, y = each.at_us + step_us, late.at(_of(each)[of])
         yield {"t": _ms(each.at_us), "of": of, "y": y}

@@ -30,9 +30,9 @@ _STRUCK: Final = {
     "broker-away": "cut off",
 }
 _DOWN: Final = " down"
-"""End of the name by which the ledger knows the downtime of a broker. Names of fault rules have no spaces."""
+"""End of the ledger's name for the downtime of a broker. Names of fault rules have no spaces."""
 _PARTS: Final = 3
-"""Maximum number of kinds of requests that are listed for a fault."""
+"""Maximum number of kinds of requests listed for a fault."""
 
 
 class Reason(NamedTuple):
@@ -141,7 +141,7 @@ def _groups(cause: Cause, preposition: str) -> str:
 
 
 def _shares(cause: Cause) -> str:
-    """Say which share of the time a fault took, and which the consumer; the greater share comes first."""
+    """Write the shares of the time that a fault and the consumer took, the greater share first."""
     names = {"fault": "the fault", "consumer": "the consumer"}
     if cause.cause != "fault":
         names["fault"] = f"the injected fault {cause.fault}{_struck(cause)}"
