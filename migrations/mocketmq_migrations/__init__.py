@@ -18,10 +18,10 @@ _STEP: Final = re.compile(r"^-- Running upgrade (\w*) -> (\w+)\n", re.MULTILINE)
 
 
 def upgrade(path: str, revision: str | None = None) -> None:
-    """Upgrade the database file to ``revision``, or else the newest, in one transaction.
+    """Upgrade the database file to ``revision``, by default the newest, in one transaction.
 
-    A kill leaves the old schema. Raises StoreUnreadableError for a database of a newer version of this
-    program, or an error of sqlite3.
+    After a kill, the file has the old schema. Raises StoreUnreadableError for a database of a newer version
+    of this program, or an error of sqlite3.
     """
     first, *parts = _STEP.split(UPGRADES.read_text("utf-8"))
     steps = dict(zip(parts[1::3], parts[2::3], strict=True))

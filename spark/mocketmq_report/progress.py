@@ -1,4 +1,4 @@
-"""Callbacks by which a long job reports its progress."""
+"""Callbacks with which a long job reports its progress."""
 
 from collections.abc import Callable
 

@@ -81,8 +81,8 @@ Reader = Callable[[Path, InspectionProgress], Iterator[KeptMessage | FolderProbl
 class FolderInspector:
     """Inspects a scheme's folder, which a broker may be using, by reading all of its messages.
 
-    Changes nothing. A message that disappears meanwhile was delivered, and is not counted. Every method may
-    raise OSError.
+    Changes nothing. A message that disappears in the meantime was delivered, and is not counted. Every method
+    may raise OSError.
     """
 
     def __init__(self, read: Reader, root: Path, progress: InspectionProgress) -> None:

@@ -90,7 +90,7 @@ class Imported(NamedTuple):
 def sources_in(directory: Path) -> list[SchemeFolder]:
     """Find the schemes' folders in a data directory, or recognize ``directory`` as such a folder.
 
-    A folder is recognized by its contents, an empty one by its name. Raises OSError.
+    A folder is recognized by its contents, or by its name if it is empty. Raises OSError.
     """
     folders = [SchemeFolder(name, directory / row.folder) for name, row in SCHEMES.items()]
     found = [source for source in folders if source.folder.is_dir()]

@@ -94,7 +94,7 @@ SCHEMES: Final[Mapping[TimedSchemeName, Scheme]] = {
 
 
 def _code(name: str) -> Callable[..., Any]:
-    """Import the object named as ``module:name``; the module is one of this package."""
+    """Import the object named as ``module:name``; the module is in this package."""
     module, _, attribute = name.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), attribute)
     return found

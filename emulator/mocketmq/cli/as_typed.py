@@ -36,7 +36,7 @@ _FIELD = re.compile(r"the field (\w+)|\b(delay_level|start_deliver_ms)\b|(?<=bec
 
 
 def as_typed(error: BrokerError | InvalidArgumentError) -> str:
-    """Reword an error about an API field as one about the option or argument that set it."""
+    """Reword an error about an API field in terms of the option or argument that set the field."""
     context, field, sentence = click.get_current_context(silent=True), error.field or "", str(error)
     if context is None:
         return sentence

@@ -273,7 +273,7 @@ def _file_in(directory: Path | None, scheme: str | None, wanted: str) -> tuple[s
 
 
 def _described(each: KeptMessage) -> JsonObject:
-    """Describe a message as JSON, with its file and those fields of a broker's list that the file has."""
+    """Describe a message as JSON: its file, and the fields of a broker's list as far as the file has them."""
     header = each.message.header
     return {
         "message_id": header.unique_key,

@@ -36,7 +36,7 @@ def add(broker: BlockingClient, output: Output, do: str, fields: tuple[str, ...]
     """Add a rule of this KIND.
 
     The fields are those of POST /v1/faults, and say where, when and how. If by= has several durations, each
-    fault draws one of them.
+    fault picks one at random.
     """
     rule: dict[str, Any] = {}
     for name, value in map(_field, fields):

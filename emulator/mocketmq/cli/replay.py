@@ -216,7 +216,7 @@ def _show_findings(done: "RequestReplay", output: Output) -> None:
 
 
 def _show(done: Replaying, output: Output) -> None:
-    """Print what was sent, also of a replay that ended early."""
+    """Print what was sent, even if the replay ended early."""
     names = ("sent", "delayed", "refused", "skipped", "began_ms", "now_ms", "pending")
     span = format_duration((done.now_ms - done.began_ms) * US_PER_MS)
     sent = counted(done.sent, "message")

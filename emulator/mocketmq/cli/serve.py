@@ -119,7 +119,7 @@ def run_broker(
 
 
 def set_log_levels(settings: Settings) -> None:
-    """Let the modules of mocketmq log what the setting says, and libraries only what matters."""
+    """Set the log level of mocketmq's modules from the setting, and let libraries log only what matters."""
     for room in ("mocketmq", "mocketmq_compat"):
         logging.getLogger(room).setLevel(settings.log_level.upper())
     # aiohttp logs a stack for each request that is not HTTP, although the client gets a response.
@@ -197,7 +197,7 @@ def _favour_short_turns() -> None:
 
 
 def _allow_many_connections() -> None:
-    """Raise the limit on file descriptors, of which each connection needs one. Many systems allow 1,024."""
+    """Raise the limit on file descriptors, because each connection needs one and many systems allow 1,024."""
     try:
         import resource  # noqa: PLC0415 - not on every platform
     except ImportError:

@@ -10,7 +10,7 @@ NOTHING = "–"
 """Text shown for a missing value."""
 _LONGEST_CELL = 500
 _FOLDED = 24
-"""Width to which a column is folded before columns are left out."""
+"""Minimum width of a folded column; below it, columns are left out instead."""
 _SHORTEST = 8
 """Minimum width of shortened cells, unless the table still does not fit."""
 

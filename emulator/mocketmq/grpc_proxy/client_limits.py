@@ -59,7 +59,7 @@ MAX_ANSWERED: Final = 1_000
 """Maximum number of PING, WINDOW_UPDATE and small DATA frames, plus ``BYTES_PER_ANSWERED``'s allowance."""
 SMALL_BYTES: Final = 64
 BYTES_PER_ANSWERED: Final = 1 << 10
-"""Number of bytes sent to a client for which it may send one more PING, WINDOW_UPDATE or small DATA frame."""
+"""A client may send one more PING, WINDOW_UPDATE or small DATA frame per this many bytes sent to it."""
 
 IDLE_S: Final = 120.0
 """Time without an RPC after which a connection is closed, as in upstream (grpcClientIdleTimeMills)."""

@@ -173,7 +173,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._loop.call_later(LINGER_S, self._transport.abort)
 
     def leave(self) -> None:
-        """Accept no further RPCs, and close when those in progress are finished."""
+        """Accept no further RPCs, and close when the running ones are finished."""
         if self._http2 is None:
             self.close()
         else:

@@ -1,4 +1,4 @@
-"""The messages and enums of ``apache.rocketmq.v2``, one per line, from which ``messages`` makes classes.
+"""The messages and enums of ``apache.rocketmq.v2``, one per line. ``messages`` makes classes from them.
 
 A field is ``number name:type``; ``?`` marks an optional field, ``[]`` a repeated one, ``|x`` a member of
 oneof x. ``i32``, ``i64``, ``str`` and ``f32`` are protobuf's int32, int64, string and float. What

@@ -9,11 +9,11 @@ frames is therefore followed by a pause of three times its length, in which turn
 quarter of the loop's time. Clients that send real requests lose nothing: their requests are processed in the
 pauses, and take longer than these.
 
-*Requests* cost ten times as much as the two frames that begin one. Handlers that begin together go through
-their steps together, so a turn with many of them is long for everybody. Requests therefore begin at once
-unless many others do so in the same turn. The requests of a connection with waiting frames, and all requests
-after them, wait in a queue; each turn begins the next few, connection by connection. There is no pause
-between these turns, so a single busy client gets the whole loop.
+*Requests* cost ten times as much as the two frames that begin one. Handlers that begin together run their
+steps together, so a turn with many of them is long for all clients. Requests therefore begin at once unless
+many others do so in the same turn. The requests of a connection with waiting frames, and all requests after
+them, wait in a queue; each turn begins the next few, connection by connection. There is no pause between
+these turns, so a single busy client gets the whole loop.
 """
 
 import asyncio

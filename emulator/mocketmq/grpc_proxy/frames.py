@@ -98,7 +98,7 @@ HandleFrame = Callable[[int, int, int, memoryview], None]
 
 
 class Http2FrameReader:
-    """Splits the bytes of one connection into frames, and buffers them until they form a whole one."""
+    """Splits the bytes of one connection into frames, and buffers incomplete frames."""
 
     def __init__(self) -> None:
         self.has_preface = False

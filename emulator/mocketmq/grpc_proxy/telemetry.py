@@ -66,7 +66,7 @@ def answer_settings(
     max_body: int,
     max_long_poll_us: int,
 ) -> Any:
-    """Register the client by its settings, and respond with the effective ones. Raises RefusedError."""
+    """Register the client by its settings, and respond with the effective settings. Raises RefusedError."""
     count = len(settings.publishing.topics) + len(settings.subscription.subscriptions)
     if count > MAX_TOPICS:
         raise InvalidArgumentError("settings", f"{count} topics", f"up to {MAX_TOPICS} topics")

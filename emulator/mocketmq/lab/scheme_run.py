@@ -76,7 +76,7 @@ async def saves_per_second(scheme: SchemeName, load: Load, data: Path) -> float:
 
 
 async def _herd(scheme: SchemeName, load: Load, data: Path) -> bool:
-    """Start a broker with messages that are all due at one instant; if it starts too late, try longer delays.
+    """Start a broker with messages that are all due at one instant. If it starts too late, try longer delays.
 
     Returns whether a broker was ready before that instant.
     """

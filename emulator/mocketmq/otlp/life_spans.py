@@ -39,7 +39,7 @@ _OUTCOMES: Final = {
     Outcome.ROLLED_BACK: "rolled back",
     Outcome.ABANDONED: "abandoned",
 }
-"""Outcomes that leave no record; the words are those of docs/messages.md."""
+"""Outcomes that leave no record, named as in docs/messages.md."""
 _SCOPE: Final = InstrumentationScope("mocketmq", __version__)
 
 Attributes = dict[str, str | int | bool | tuple[str, ...]]

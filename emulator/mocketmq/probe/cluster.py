@@ -62,7 +62,7 @@ class ReceivedProbe(NamedTuple):
     waited_from_us: int | None = None
     """Local start of the poll, if ``delivered_ms`` is the time at which the service returned the message."""
     tells_first_delivery: bool = True
-    """Whether ``delivered_ms`` is the first delivery's time; some clusters store each redelivery anew."""
+    """Whether ``delivered_ms`` is the first delivery's time; some clusters store each redelivery again."""
 
 
 Poll = Callable[[], Awaitable[Sequence[ReceivedProbe]]]

@@ -208,7 +208,7 @@ def _samples(probing: Probing, name: str) -> Iterator[Sample]:
 
 
 def _unseen_us(received: ReceivedProbe, due_us: int, delivered_us: int, offset: ClockOffset) -> int:
-    """The maximum time for which the message may have been visible before a poll could receive it."""
+    """Return the maximum time for which the message may have been visible before a poll could receive it."""
     if received.waited_from_us is None:
         return 0
     waited_us = received.waited_from_us + offset.ahead_us + 2 * offset.error_us

@@ -19,7 +19,7 @@ class RetryableError(RelayError):
 
 
 class LostPartitionError(RelayError):
-    """The relay has lost its hold on a partition, and must take over the partition anew to continue."""
+    """The relay has lost its hold on a partition, and must take over the partition again to continue."""
 
 
 class RelayTopics(NamedTuple):

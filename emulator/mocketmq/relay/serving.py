@@ -1,7 +1,7 @@
 """Serves one partition while this relay owns it, that is, keeps arrivals and forwards due messages.
 
 A hold begins with an empty shelf, which is filled from the partition's pending log. If the relay loses the
-hold, it takes over the partition anew, until the assignment gives the partition to another relay.
+hold, it takes over the partition again, until the assignment gives the partition to another relay.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Store the protocol by which each message was sent.
+"""Store the protocol over which each message was sent.
 
 Revision 0009.
 """

@@ -1,4 +1,4 @@
-"""Store the name of the lite topic of which a queue is.
+"""Store the name of the lite topic to which a queue belongs.
 
 Revision 0017.
 """

@@ -1,4 +1,4 @@
-"""Store the names of each run's brokers, so that the ledger says which of them had a message.
+"""Store the names of each run's brokers, so that the ledger shows which broker had a message.
 
 Revision 0018.
 """

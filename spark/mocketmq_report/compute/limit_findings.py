@@ -117,7 +117,7 @@ class _IdLook(NamedTuple):
         return Columns(("run", "parked_offset", "stored_us", "message_id"), ())
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> dict[tuple[int, int], str]:  # noqa: ARG002
-        """Run on one part."""
+        """Run the job on one part."""
         found = {}
         for batch in batches:
             rows = Rows.of([batch])

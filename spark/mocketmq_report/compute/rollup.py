@@ -1,9 +1,9 @@
 """Rollups: measurements as Parquet, for reports after the ledger is gone.
 
 A rollup is a directory with a folder for each table: ``lateness`` has counts in bins by run, level, scheme,
-topic and minute, ``runs`` and ``moves`` are those of the ledger, and the rest are partial tables. Rollups
-merge when they are read together. Counts and percentiles are the same as in a single rollup of all rows,
-except that
+topic and minute, ``runs`` and ``moves`` come from the ledger, and the other tables are partial tables.
+Rollups merge when they are read together. Counts and percentiles are the same as in a single rollup of all
+rows, except that
 
 - a message with deliveries in two rollups counts in both, and violations of order between two rollups go
   unnoticed, so keep the runs of a store in one rollup;
@@ -151,7 +151,7 @@ def load(paths: Sequence[str], files: TableFiles, progress: ProgressCallback = i
 
 
 def _summary(files: TableFiles, path: str, names: Sequence[str], step_us: int) -> dict[str, pa.Table]:
-    """Read the tables of one rollup without the minutes, because those of a year do not fit into memory."""
+    """Read the tables of one rollup without the minutes, because a year's minutes do not fit into memory."""
     minutes = _of_now("lateness", _read(files, [path], "lateness"))
     found = {name: _of_now(name, _read(files, [path], name)) for name in names} | {"lateness": minutes}
     merged = {name: merge([coded([table], SHAPES[name])], SHAPES[name]) for name, table in found.items()}

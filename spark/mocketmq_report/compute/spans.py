@@ -19,7 +19,7 @@ class Spans(NamedTuple):
 
     @classmethod
     def of(cls, stretches: Sequence[tuple[int, int]]) -> "Spans":
-        """Remove overlaps from ``stretches``, which must be in order, and at least one."""
+        """Remove overlaps from ``stretches``, which must be in order and not empty."""
         begin_us, end_us = np.array(stretches, np.int64).T
         end_us = np.maximum.accumulate(end_us)
         begin_us = np.append(begin_us[:1], np.maximum(begin_us[1:], end_us[:-1]))

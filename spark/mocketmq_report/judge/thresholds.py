@@ -61,7 +61,7 @@ class HasMetric(Protocol):
 
 
 class RequiredFigures(NamedTuple):
-    """The figures that thresholds and rules need in addition to those of every report."""
+    """The figures that thresholds and rules need in addition to every report's figures."""
 
     percentiles: tuple[float, ...]  # percentiles such as 99.95, in order
     cutoffs_us: tuple[int, ...]  # limits of on_time(…), in order

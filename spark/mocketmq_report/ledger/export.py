@@ -99,7 +99,7 @@ def _batches(store: StoreSnapshot) -> Iterator[pa.RecordBatch]:
 
 
 def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
-    """Move the files over those of an earlier export."""
+    """Move the files over the files of an earlier export."""
     file = f"{store.name}.parquet"
     for name in (DELIVERIES, RUNS, MOVES):
         (out / name).mkdir(exist_ok=True)

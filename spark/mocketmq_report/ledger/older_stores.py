@@ -1,4 +1,4 @@
-"""Views that give the tables of an older store today's columns, so that one statement reads all versions."""
+"""Views that give an older store's tables the current columns, so that one statement reads all versions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final

@@ -1,9 +1,9 @@
 """Reads the SQLite file of a broker without changing it, whether the broker runs or not.
 
 Reading never blocks a broker. A database without a write-ahead log is opened as ``immutable``, which leaves
-no file behind and works in a read-only directory. A database with a log is read like any SQLite database
-that another process may be writing. All reading uses ADBC, which makes Arrow columns four times as fast as
-sqlite3 makes tuples. Do not use sqlite3 beside ADBC, because two copies of SQLite in one process release each
+no file behind and works in a read-only directory. A database with a log is read like any SQLite database that
+another process may be writing. All reading uses ADBC, which makes Arrow columns four times as fast as sqlite3
+makes tuples. Do not use sqlite3 together with ADBC, because two copies of SQLite in one process release each
 other's locks.
 """
 

@@ -134,7 +134,7 @@ def undelivered(
 ) -> pa.Table:
     """Make the rows. ``parked`` must know all deliveries; ``files`` must be read before the database.
 
-    ``brokers`` are those of the cluster; none if there is only one.
+    ``brokers`` has the cluster's brokers; it is empty if there is only one.
     """
     used = [file.scheme for file in files if file.scheme] or reader.table(_TIMED_SCHEME)["scheme"].to_pylist()
     timed = pa.scalar((used or [DEFAULT])[0])

@@ -22,7 +22,7 @@ class Work(Protocol[Made]):
         """Return the columns to read of a part."""
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Made:
-        """Run on one part."""
+        """Run the job on one part."""
 
     def join(self, made: Sequence[Made]) -> Made:
         """Merge the results of several parts."""

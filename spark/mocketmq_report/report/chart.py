@@ -111,7 +111,7 @@ def round_step(span_us: float, most: int) -> int:
 def mark(kind: Kind, rows: Iterable[dict[str, Any]], *, tip: Sequence[Tip] = (), **drawn: Any) -> Spec:
     """Draw rows that all have the same fields.
 
-    ``x``, ``x2``, ``y`` and ``y2`` are names of fields, or numbers; without them, a rule goes from edge to
+    ``x``, ``x2``, ``y`` and ``y2`` are names of fields, or numbers; without them, a rule extends from edge to
     edge, and a point is at the top. The ``size`` of a bar is a field; without it, the reader chooses one.
     ``color`` is a colour, or with ``colors`` a field whose values have these colours. A mark with ``of`` is
     shown if the reader chooses ``of``, and otherwise only with a colour for the ``rest``.

@@ -65,7 +65,7 @@ def embedded(specs: Mapping[str, Any]) -> Markup:
 
 
 def _catalogue(package: str) -> dict[str, str]:
-    """Read the Chinese texts of the templates of a package, and those that all pages share."""
+    """Read the Chinese texts for a package's templates, and the texts that all pages share."""
     texts: dict[str, str] = json.loads(_file(__package__, "zh.json"))
     if package != __package__:
         texts |= json.loads(_file(package, "zh.json"))

@@ -179,7 +179,7 @@ class DelayDirectory:
     def scan(
         self, is_known: Callable[[int, Stamp], bool], *, is_starting: bool = False
     ) -> Iterator[FoundDirectory | int | str]:
-        """Yield the names of what is not a second's directory, then each of those, in order.
+        """Yield the names of all entries other than seconds' directories, then those directories in order.
 
         For a directory whose stamp ``is_known``, yields only the second. The scan of a start removes
         temporary files that a kill left, because their senders got no response.

@@ -1,6 +1,6 @@
 """Inspect a delay directory: list, find and check its files.
 
-Inspection changes nothing, so a broker may be using the directory. A file that disappears meanwhile was
+Inspection changes nothing, so a broker may be using the directory. A file that disappears in the meantime was
 delivered, and is not counted.
 """
 

@@ -316,7 +316,7 @@ class DirectoryStore(BaseStore):
         """Skip a file that cannot be accessed. Re-raises an error that may be temporary."""
         if error.errno in TRY_AGAIN:
             raise error
-        if not isinstance(error, FileNotFoundError):  # delivered meanwhile
+        if not isinstance(error, FileNotFoundError):  # delivered in the meantime
             self._ignore(f"{what} ({error.strerror})")
 
     def _adopt(self, second: int, name: str) -> Entry | None:
@@ -329,7 +329,7 @@ class DirectoryStore(BaseStore):
             self._quarantine(second, name, error.kind, str(error))
             return None
         if self._knows(entry):
-            if (second, name) != (entry.second, entry.name):  # equal if a copy got this name meanwhile
+            if (second, name) != (entry.second, entry.name):  # equal if a copy got this name in the meantime
                 self.repeats += 1
                 self.directory.remove_stray(second, name)
             return None

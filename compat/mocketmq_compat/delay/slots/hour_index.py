@@ -58,7 +58,7 @@ class HourIndex:
         return True
 
     def trust(self, numbers: Sequence[int]) -> None:
-        """Set the counts to those that :attr:`counts` had when the file last changed."""
+        """Set the counts to the values of :attr:`counts` when the file last changed."""
         self.items, self.waiting, self.heads, self.record_bytes = numbers[:4]
         self.least_number, self.greatest_number = numbers[4:]
 

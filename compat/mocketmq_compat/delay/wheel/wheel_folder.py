@@ -115,7 +115,7 @@ class WheelFolder:
                 raise OSError(code, os.strerror(code), str(self.root))
             return
         for start in starts:
-            with contextlib.suppress(FileNotFoundError):  # delivered, and removed meanwhile
+            with contextlib.suppress(FileNotFoundError):  # delivered, and removed in the meantime
                 sync_path(self._path(start))
         os.fsync(self._fd)
 

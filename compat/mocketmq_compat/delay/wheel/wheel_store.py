@@ -266,7 +266,7 @@ class WheelStore(BaseStore):
         size = file.size
         loaded = self._scan(start, size)
         with self._appending:
-            if self._files.get(start) is not file:  # removed meanwhile
+            if self._files.get(start) is not file:  # removed in the meantime
                 return None
             with suppress(FileNotFoundError), self.folder.open(start, file.size) as data:
                 self._read_on(start, data, size, loaded)
@@ -286,7 +286,7 @@ class WheelStore(BaseStore):
         return found
 
     def _read_on(self, start: int, data: Content, offset: int, found: EntryTable) -> None:
-        """Add the pending messages from ``offset`` on, remove the settled ones, and quarantine damage."""
+        """Add pending messages from ``offset`` on, remove settled messages, and quarantine damage."""
         for each in records(data, offset):
             if isinstance(each, WheelDamage):
                 self._put_aside(start, data, each)

@@ -169,7 +169,7 @@ class RequestRecorder:
             self._thread.fail(error)
 
     def _line_or_loss(self, event: _Happened) -> RequestEvent | None:
-        """Return the line of an event, if it has one. An event without a form is lost alone."""
+        """Return the line of an event, if it has one. If an event has no form, only that event is lost."""
         try:
             return self._line(event)
         except Exception as error:  # noqa: BLE001 - whatever a client sends, the recording goes on

@@ -7,8 +7,8 @@ and its tombstone to the pending log. So after a crash, a message is either pend
 All transactions of a partition use one producer. Its transactional id names the partition of the pending log.
 A relay that takes over a partition first opens this producer, which fences the previous owner. Kafka then
 aborts the owner's open transaction and refuses later transactions. After a failed transaction, the relay
-takes over the partition anew, because the producer is unusable and only the log shows whether the transaction
-took effect.
+takes over the partition again, because the producer is unusable and only the log shows whether the
+transaction took effect.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ _OF_THE_MESSAGE: Final = (
     TopicAuthorizationFailedError,
     UnknownError,  # also errors without a name in the client, such as that for a message without a key
 )
-"""Errors by which a broker rejects a single message."""
+"""Errors with which a broker rejects a single message."""
 T = TypeVar("T")
 
 

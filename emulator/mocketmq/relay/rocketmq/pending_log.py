@@ -108,7 +108,7 @@ class PendingLog:
             self._committed = lowest
 
     async def carry(self, now_us: int) -> bool:
-        """Append old records again, also those that keep a sparse log long. Return whether more are left."""
+        """Append old records again, and records that keep a sparse log long. Return whether more are left."""
         lowest = min(self._records.values(), default=self._end)
         until = min(lowest + _CARRIED, self._end)
         while lowest < until:

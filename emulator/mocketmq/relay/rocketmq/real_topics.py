@@ -85,7 +85,7 @@ class RealTopics:
     async def _send_to(
         self, broker: RemoteBroker, topic: str, queue_id: int, message: MessageContent
     ) -> None:
-        """Send to this broker. If it has just failed to answer, only one message at a time tries the broker.
+        """Send to this broker. If it has just failed to answer, only one message at a time is sent to it.
 
         Otherwise every message would wait for the time limit of a hung broker, and delay later messages.
         """
