@@ -1,7 +1,7 @@
-"""The accounts from the settings, and from the ACL file, which is reloaded when it changes.
+"""Loads the accounts from the settings and from the ACL file, and reloads the file when it changes.
 
-A file of RocketMQ 5's users turns on ACL 2.0: its users are then joined by those in the store. An account
-decides what its client may do (``accounts``, ``users``).
+A file of RocketMQ 5's users turns on ACL 2.0, which adds the users in the store to those in the file. The
+permissions of an account (``accounts``) or the policies of a user (``users``) determine what a client may do.
 """
 
 import logging
@@ -20,10 +20,10 @@ _Version = tuple[int, int, int]
 
 
 class Access:
-    """The accounts in the file at ``path``, if given, and ``more``. Raises SettingError for an invalid file.
+    """The accounts in the file at ``path``, if given, and ``more`` accounts. Raises SettingError.
 
-    ``tokens`` maps access keys to security tokens. ``stored`` has the users in the store, which the broker's
-    registry reads and changes.
+    ``tokens`` maps access keys to security tokens. ``stored`` contains the users in the store, which the
+    broker's registry reads and changes.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Access:
 
     @property
     def accounts(self) -> Accounts:
-        """The current accounts; while the file is invalid, the previous accounts. The check takes 2 µs."""
+        """The current accounts; the previous ones while the file is invalid. Checking the file takes 2 µs."""
         version = self._version_now()
         if version != self._version:
             self._version = version
@@ -56,7 +56,7 @@ class Access:
 
     @property
     def users(self) -> UserAccounts | None:
-        """The users; None without a file of users."""
+        """The users, or None if there is no file of users."""
         accounts = self.accounts
         return accounts if isinstance(accounts, UserAccounts) else None
 

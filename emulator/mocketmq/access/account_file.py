@@ -4,8 +4,8 @@ Upstream ignores many mistakes in ``plain_acl.yml``, and denies access for entri
 (PlainAccessConfig.java, 4.9.8). mocketmq refuses such a file, and names the line of the first mistake. Errors
 never quote a value that may be a secret. All values are text, so a secret ``012`` keeps its zero.
 
-RocketMQ has no file of users. Its brokers begin with one user, from the setting initAuthenticationUser. The
-fields of a user have upstream's names (UserInfo, AclInfo, 5.5.0).
+RocketMQ has no file of users. A new broker has one user, from the setting initAuthenticationUser. The fields
+of a user have upstream's names (UserInfo, AclInfo, 5.5.0).
 """
 
 import re
@@ -65,7 +65,7 @@ def mistake(node: Node, reason: str) -> AccessFileError:
 
 
 def value_of(node: Node, read: Callable[[str], _Value], text: str | None = None) -> _Value:
-    """Read the node's text, or another, by a function that raises ValueError for a mistake."""
+    """Parse the node's text, or ``text`` if given, with ``read``, which raises ValueError for a mistake."""
     try:
         return read(text_of(node) if text is None else text)
     except ValueError as error:
@@ -140,7 +140,7 @@ def accounts_in(root: Node) -> Accounts:
 
 
 def _each_once(nodes: Iterable[Node], read: Callable[[Node], _Account], field: str) -> list[_Account]:
-    """Read accounts, of which each has another value in ``field``."""
+    """Read accounts, and check that no two of them have the same value in ``field``."""
     found: dict[str, _Account] = {}
     for node in nodes:
         account = read(node)
@@ -209,7 +209,7 @@ def _boolean(text: str) -> bool:
 # Users of RocketMQ 5
 
 USERS: Final = "users"
-"""The key by which a file of users is known from a ``plain_acl.yml``."""
+"""The top-level key that distinguishes a file of users from a ``plain_acl.yml``."""
 
 _USER: Final = ("username", "password", "userType", "userStatus", "policies")
 _POLICY: Final = ("resources", "actions", "sourceIps", "decision", "policyType")

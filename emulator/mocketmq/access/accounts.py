@@ -1,4 +1,4 @@
-"""Accounts: access keys with their secrets, and the permissions of ``plain_acl.yml``, checked as upstream.
+"""Accounts of ``plain_acl.yml``, and the base of all accounts: checks what each may do, as upstream.
 
 Source: PlainPermissionManager.java, 4.9.8. Users with policies, of RocketMQ 5, are in ``users``.
 """
@@ -19,7 +19,7 @@ _SHOWN: Final = 80  # maximum number of characters of an unknown key in an error
 
 @dataclass(frozen=True, kw_only=True)
 class Account(ABC):
-    """An access key: the judge of what its owner may do, the same for every protocol."""
+    """An access key with its secret. Checks what its owner may do, in the same way for every protocol."""
 
     access_key: str
     secret: str = field(repr=False)
@@ -37,11 +37,11 @@ class Account(ABC):
 
     @abstractmethod
     def check(self, needs: Iterable[Need], host: str) -> None:
-        """Raise AccessError unless the account may do all of this from the address ``host``."""
+        """Raise AccessError unless the account may do all that ``needs`` lists from the address ``host``."""
 
     @abstractmethod
     def check_admin(self, what: str) -> None:
-        """Raise AccessError unless the account may make requests of administrators."""
+        """Raise AccessError unless the account may make administrative requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,17 +109,17 @@ class Accounts:
         return account
 
     def signature_error(self, account: Account) -> AccessError:
-        """The error for a request that the account's owner has not signed."""
+        """The error for a request that is not signed with the account's secret."""
         return SignatureError(f"Check signature failed for accessKey={account.access_key}")
 
     def with_tokens(self, tokens: Mapping[str, str]) -> "Accounts":
-        """Return these accounts with the security tokens, which are given by access key."""
+        """Return these accounts with security tokens. ``tokens`` maps access keys to tokens."""
         return self._with(
             replace(each, security_token=tokens.get(each.access_key)) for each in self.by_key.values()
         )
 
     def with_more(self, accounts: Iterable[Account]) -> "Accounts":
-        """Return these and further accounts, which must have other access keys."""
+        """Return these accounts and further ones, whose access keys must be different."""
         return self._with([*self.by_key.values(), *accounts])
 
     def _with(self, accounts: Iterable[Account]) -> "Accounts":

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from mocketmq.message.names import RETRY_PREFIX, retry_topic
 
 Kind = Literal["Cluster", "Topic", "Group"]
-"""What a need is about, by the name of RocketMQ 5's ResourceType."""
+"""The type of resource that a need refers to, named as in RocketMQ 5's ResourceType."""
 
 
 class Permission(Flag):
@@ -40,8 +40,9 @@ _ANY_USE: Final = Permission.PUB | Permission.SUB
 class Need(NamedTuple):
     """Something that an account must be allowed to do with a topic, a group or the cluster.
 
-    Of several permissions, or several actions, one is enough. An account with permissions is not asked where
-    ``permission`` is ``DENY``. A user is not asked where ``actions`` is None.
+    If there are several permissions, or several actions, one of them is enough. If ``permission`` is
+    ``DENY``, an account of ``plain_acl.yml`` needs no permission. If ``actions`` is None, a user needs no
+    policy.
     """
 
     kind: Kind
@@ -51,7 +52,7 @@ class Need(NamedTuple):
 
 
 def to_produce(topic: str, actions: Action | None = Action.PUB) -> Iterator[Need]:
-    """What sending to the topic needs. A retry topic needs consuming as its group, as upstream."""
+    """What sending to the topic requires; for a retry topic, as upstream, consuming as its group."""
     if topic.startswith(RETRY_PREFIX):
         yield _retry_need(topic, Permission.SUB, actions and Action.SUB)
     else:
@@ -59,7 +60,7 @@ def to_produce(topic: str, actions: Action | None = Action.PUB) -> Iterator[Need
 
 
 def to_consume(topic: str | None, group: str | None, actions: Action = Action.SUB) -> Iterator[Need]:
-    """What consuming the topic as the group needs. Topic or group may be None."""
+    """What consuming the topic as the group requires. Topic or group may be None."""
     if group is not None:
         yield Need("Group", group, Permission.SUB, actions)
     if topic is not None and not (group and topic == retry_topic(group)):
@@ -67,7 +68,7 @@ def to_consume(topic: str | None, group: str | None, actions: Action = Action.SU
 
 
 def to_look_up(topic: str, actions: Action) -> Iterator[Need]:
-    """What a topic's route needs: permission to send to the topic or to consume it, or one of the actions."""
+    """What requesting a route requires: permission to send or to consume, or one of the actions."""
     if topic.startswith(RETRY_PREFIX):
         yield _retry_need(topic, Permission.SUB, actions & ~Action.PUB)
     else:
@@ -75,7 +76,7 @@ def to_look_up(topic: str, actions: Action) -> Iterator[Need]:
 
 
 def to_administer(kind: Kind, name: str, actions: Action) -> Need:
-    """What a request of administration needs of a user. Permissions of topics and groups do not matter."""
+    """What an administrative request requires of a user. Accounts of ``plain_acl.yml`` need nothing here."""
     if kind == "Topic":
         return _topic_need(name, Permission.DENY, actions)
     return Need(kind, name, Permission.DENY, actions)
@@ -88,5 +89,5 @@ def _topic_need(topic: str, permission: Permission, actions: Action | None) -> N
 
 
 def _retry_need(topic: str, permission: Permission, actions: Action | None) -> Need:
-    """The need for a retry topic, which is one for the group."""
+    """The need for a retry topic, which refers to the topic's group."""
     return Need("Group", topic.removeprefix(RETRY_PREFIX), permission, actions)

@@ -1,11 +1,11 @@
-"""Policies of RocketMQ 5's users, and which of them decides.
+"""Policies of RocketMQ 5's users, and the choice of the policy entry that decides on a request.
 
 Of the entries that match the resource, the action and the client's address, the most specific decides:
 custom entries before default ones, a name before a prefix, a longer prefix before a shorter one, one kind of
 resource before all kinds, and Deny before Allow. Without a match, the request is refused.
 
 Sources, 5.5.0: AclAuthorizationHandler, Resource, PolicyEntry, Environment, AclConverter and
-AuthorizationMetadataManagerImpl, whose words the errors have.
+AuthorizationMetadataManagerImpl. The errors use upstream's words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class Pattern(IntEnum):
 
 
 class Resource(NamedTuple):
-    """Resources that an entry is about, as ``Topic:orders``, ``Topic:orders*``, ``Topic:*`` or ``*``."""
+    """The resources of an entry, such as ``Topic:orders``, ``Topic:orders*``, ``Topic:*`` or ``*``."""
 
     kind: str
     name: str
@@ -61,7 +61,7 @@ class Resource(NamedTuple):
 
     @classmethod
     def parse(cls, key: object) -> "Resource | None":
-        """Read a resource; None if it is none."""
+        """Parse a resource; None if ``key`` is not a resource."""
         if not isinstance(key, str) or not key.strip() or len(key) > MAX_RESOURCE:
             return None
         if key == "*":
@@ -83,7 +83,7 @@ class Resource(NamedTuple):
         return f"{self.kind}:{self.name}{'' if self.pattern is Pattern.LITERAL else '*'}"
 
     def matches(self, kind: str, name: str) -> bool:
-        """Whether the entry is about this topic, group or cluster."""
+        """Whether this topic, group or cluster is among the resources."""
         if self.kind == _ANY:
             return True
         if self.kind != kind:
@@ -95,11 +95,11 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True)
 class PolicyEntry:
-    """One decision about resources, for some actions and addresses. ``actions`` has names."""
+    """Allows or denies actions, given by name, on resources to clients at some addresses."""
 
     resource: Resource
     actions: tuple[str, ...]
-    sources: tuple[str, ...]  # none: all addresses
+    sources: tuple[str, ...]  # empty: all addresses
     decision: str
 
     @cached_property
@@ -112,12 +112,12 @@ class PolicyEntry:
 
     @property
     def precedence(self) -> tuple[bool, int, int, bool]:
-        """The entry with the least precedence decides."""
+        """The sort key of the entry. Of all entries that match, the one with the smallest key decides."""
         kind, name, pattern = self.resource
         return kind == _ANY, pattern, -len(name), self.decision == ALLOW
 
     def matches(self, need: Need, host: str) -> bool:
-        """Whether the entry is about the need of a client at this address."""
+        """Whether the entry applies to the need of a client at this address."""
         return (
             need.actions is not None
             and bool(need.actions & self._mask)
@@ -140,7 +140,7 @@ class PolicyEntry:
 
 
 class Policies(NamedTuple):
-    """The entries of a user, by the type of their policy: Custom, Default."""
+    """The entries of a user, by policy type: Custom or Default."""
 
     by_type: Mapping[str, Sequence[PolicyEntry]]
 
@@ -153,7 +153,7 @@ class Policies(NamedTuple):
         return None
 
     def updated(self, others: "Policies") -> "Policies":
-        """Return these policies with further entries. An entry replaces one about the same resource.
+        """Return these policies with further entries. An entry replaces an earlier one for the same resource.
 
         Raises AuthError if there are too many.
         """
@@ -167,7 +167,7 @@ class Policies(NamedTuple):
         return Policies(by_type)
 
     def without(self, policy_type: str, resource: Resource) -> "Policies":
-        """Return these policies without the entry about exactly this resource."""
+        """Return these policies without the entry for exactly this resource."""
         kept = {
             name: tuple(each for each in entries if name != policy_type or each.resource != resource)
             for name, entries in self.by_type.items()
@@ -194,7 +194,7 @@ NONE: Final = Policies({})
 
 
 def policy_type_of(name: object) -> str:
-    """The type of a policy by its name; Custom if it is none."""
+    """The policy type with this name; Custom if there is no such type."""
     return _named(name, POLICY_TYPES) or CUSTOM
 
 
@@ -237,7 +237,7 @@ def _entry(entry: Mapping[str, Any]) -> PolicyEntry:
 
 
 def _named(name: object, names: Iterable[str]) -> str | None:
-    """The one of the names that this is, whatever its case."""
+    """Find ``name`` among the names, ignoring case; None if it is not there."""
     return next((each for each in names if isinstance(name, str) and each.lower() == name.lower()), None)
 
 

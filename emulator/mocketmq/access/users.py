@@ -1,7 +1,7 @@
-"""Users of RocketMQ 5 (ACL 2.0), and accounts that are users.
+"""Users of RocketMQ 5 (ACL 2.0): accounts whose policies determine what they may do.
 
 Sources, 5.5.0: User, DefaultAuthenticationHandler, UserAuthorizationHandler and AclAuthorizationHandler. The
-errors have their words.
+errors use upstream's words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ class UserAccount(Account):
             raise AuthError(f"{self.subject} is disabled.")
 
     def check(self, needs: Iterable[Need], host: str) -> None:
-        """Raise AuthError unless the policies allow all of this to a client at the address ``host``."""
+        """Raise AuthError unless the policies allow all ``needs`` to a client at the address ``host``."""
         if self.is_super:
             return
         for need in needs:
@@ -59,11 +59,11 @@ class UserAccount(Account):
                 raise AuthError(f"{self.subject} has no permission to access {what} from {host}, {why}")
 
     def check_admin(self, what: str) -> None:
-        """Do nothing, because policies decide on requests of administrators, too."""
+        """Do nothing, because policies also decide on administrative requests."""
 
 
 class UserAccounts(Accounts):
-    """The users that are declared in a file, and those in the store, which may change at any time."""
+    """The users declared in a file, and the users in the store, which may change at any time."""
 
     def __init__(self, declared: Iterable[Account], stored: Mapping[str, UserAccount]) -> None:
         super().__init__(declared)

@@ -142,7 +142,7 @@ class Broker:
 
     # Snapshots
     snapshots: Snapshots
-    opened_pack: Pack | None  # from which it was opened
+    opened_pack: Pack | None  # the pack from which the broker was opened
 
     tasks: Sequence[asyncio.Task[None]]
     """Background tasks, which run until the broker is closed. A task that ends earlier has failed."""

@@ -2,16 +2,17 @@
 
 A broker that is down has closed ports. Its messages stay in the store; a crash may lose the newest of them
 (``broker/removal/crash_loss.py``). Delayed messages that become due meanwhile are held
-(``schedule/held_deliveries.py``) and delivered when the broker starts again. The ledger names its downtime as
-the reason why they are late. Routes still name a broker that has crashed, for 120 s by the broker's clock
-(``broker/registry/brokers.py``); one that was shut down has left the name server.
+(``schedule/held_deliveries.py``) and delivered when the broker starts again. The ledger names the downtime as
+the reason for their lateness. Routes still name a crashed broker for 120 s by the broker's clock
+(``broker/registry/brokers.py``). A broker that was shut down has unregistered, so routes do not name it.
 
 A promotion makes the slave of a broker its master: the ports of both change roles, and the messages that the
 slave does not have are lost. A broker that was down when its slave was promoted comes back as the slave.
-There is never more than one master: one that is cut off ends when its slave is promoted.
+There is never more than one master: a master that is cut off ends when its slave is promoted.
 
-A broker that is cut off runs. Cut off from clients, it keeps their connections and answers nothing, as in a
-network that loses all packets. Cut off from name servers, it serves its clients until routes forget it.
+A broker that is cut off still runs. If it is cut off from clients, it keeps their connections but answers
+nothing, as in a network that loses all packets. If it is cut off from name servers, it serves its clients
+until it expires from the routes.
 """
 
 import asyncio
@@ -55,9 +56,9 @@ log: Final = logging.getLogger(__name__)
 
 
 COPY_OFFSETS_US: Final = 10 * US_PER_S
-"""Time between two copies of a group's offsets to a slave, which lacks what was committed since the last.
+"""Interval at which offsets are copied to a slave, which lacks commits since the last copy.
 
-Upstream, this is up to ten seconds (SlaveSynchronize.java, BrokerController.java, 5.3.3).
+Upstream's interval is up to ten seconds (SlaveSynchronize.java, BrokerController.java, 5.3.3).
 """
 
 
@@ -98,7 +99,7 @@ class BrokerLives:
     async def load(self) -> None:
         """Release messages held for brokers that were down when the process ended. All brokers run now.
 
-        Their names may have changed since.
+        The brokers' names may have changed since.
         """
         await self._release([name for name in await self._held.counts() if name.endswith(DOWN)])
 
@@ -106,9 +107,9 @@ class BrokerLives:
     async def crash(self, name: str, loses: CrashLoss | None = None) -> BrokerLoss:
         """End a broker's connections and close its ports. Its routes stay for a while.
 
-        It loses what it has stored in the last ``loses`` microseconds, or what its slave does not have yet.
-        By default, the setting says it. Raises BrokerNotFoundError, BrokerStateError unless the broker runs,
-        and a StoreError.
+        The broker loses what it stored in the last ``loses`` microseconds, or what its slave does not have
+        yet; by default, what the setting says. Raises BrokerNotFoundError, BrokerStateError unless the broker
+        runs, and a StoreError.
         """
         loses = self._loses if loses is None else loses
         if not loses:  # also works while the clock moves
@@ -149,7 +150,7 @@ class BrokerLives:
     def _forget_clients(self, broker: RegisteredBroker) -> None:
         """Forget the locks at a broker that has ended, and end the long polls of its clients.
 
-        Only now, so that clients of the broker get no answer; those over gRPC do.
+        Called after its connections have ended, so only clients over gRPC get an answer to their polls.
         """
         self._forget_locks(broker)
         self._end_polls()
@@ -162,9 +163,9 @@ class BrokerLives:
 
     @completed
     async def promote(self, name: str) -> BrokerLoss:
-        """Make the slave of a broker its master, which has what was replicated. The rest is lost.
+        """Promote the slave of a broker to master. Messages that were not replicated to the slave are lost.
 
-        A broker that runs becomes the slave. One that is down or cut off ends, and is the slave when it
+        A running broker becomes the slave. A broker that is down or cut off ends, and is the slave when it
         starts again. Raises BrokerNotFoundError, BrokerStateError unless a slave runs, and a StoreError.
         """
         async with self._timer.intervention(), self._lock:
@@ -173,7 +174,7 @@ class BrokerLives:
             return await self._promote(broker)
 
     async def promote_silent(self, broker: RegisteredBroker, silent_us: int) -> None:
-        """Promote the slave of a broker that is silent since an instant, unless that has changed.
+        """Promote the slave of a broker that has been silent since ``silent_us``, if it still is.
 
         The caller holds the timer's lock.
         """
@@ -200,7 +201,7 @@ class BrokerLives:
         return BrokerLoss(broker, lost)
 
     async def _commit(self, offsets: Mapping[tuple[str, Queue], int]) -> None:
-        """Commit the offsets that groups have committed at a slave."""
+        """Commit at the broker the offsets that groups have committed at its slave."""
         for (group, queue), offset in offsets.items():
             await self._committed_offsets.report(group, queue.topic, queue.queue_id, offset)
 
@@ -235,14 +236,14 @@ class BrokerLives:
             return broker
 
     async def reconnect(self, name: str) -> RegisteredBroker:
-        """End what cuts a broker off. It registers again at once. Raises like ``crash``."""
+        """Undo :meth:`cut_off`. The broker registers again at once. Raises like ``crash``."""
         async with self._lock:
             broker = self._running(name)
             self._set(broker, "reconnected", cut_off_from=frozenset(), silent_us=None)
             return broker
 
     async def set_read_only(self, name: str, *, is_read_only: bool) -> RegisteredBroker:
-        """Let a broker refuse sends, or take them again. Raises like ``crash``."""
+        """Make a broker refuse sends, or accept them again. Raises like ``crash``."""
         async with self._lock:
             broker = self._running(name)
             self._set(broker, "read-only" if is_read_only else "writable", is_read_only=is_read_only)
@@ -257,7 +258,7 @@ class BrokerLives:
         """Start a broker again on its ports, and deliver the messages that became due while it was down.
 
         If its slave was promoted, it starts as the slave. Raises BrokerNotFoundError, and BrokerStateError if
-        nothing of the broker is down.
+        neither the broker nor its slave is down.
         """
         async with self._lock:
             broker = self._brokers.broker_named(name)
@@ -284,7 +285,7 @@ class BrokerLives:
 
     @completed
     async def wipe(self, name: str) -> RegisteredBroker:
-        """Delete all that a broker has, as if its disk were lost. Raises like ``start``."""
+        """Delete all data of a broker that is down, as if its disk were lost. Raises like ``start``."""
         async with self._timer.intervention(), self._lock:
             broker = self._ended(name)
             await self._wipe(broker.share)
@@ -293,14 +294,15 @@ class BrokerLives:
 
     @completed
     async def start_all(self) -> None:
-        """Start every broker that is down, and end all that troubles the others."""
+        """Start every broker that is down, and end the cut-offs and other conditions of the rest."""
         async with self._lock:
             await self._start({each: HEALTHY for each in self._brokers if each.condition != HEALTHY})
 
     def heal_restored(self) -> None:
-        """Let every broker run, and forget what its slave has, once a snapshot has replaced the state.
+        """Set all brokers to running, and forget offsets at slaves, once a snapshot has replaced the state.
 
-        Otherwise what slaves had before could change the restored state. ``start_restored`` does the rest.
+        Otherwise, offsets committed at slaves before could change the restored state. ``start_restored`` does
+        the rest.
         """
         for each in self._brokers:
             if each.condition != HEALTHY:
@@ -310,8 +312,8 @@ class BrokerLives:
         self.changes.clear()
 
     async def start_restored(self) -> None:
-        """Open the ports of all brokers, and release what brokers held in a restored snapshot."""
-        await self.start_all()  # those that were ending
+        """Open the ports of all brokers, and release the messages held for brokers in a restored snapshot."""
+        await self.start_all()  # brokers whose end was in progress
         await self._outage.update()
         await self.load()
 
@@ -322,7 +324,7 @@ class BrokerLives:
         for each in conditions:
             if self._brokers.has_acting_masters and each.state != "running":
                 handed_back |= self._slave_offsets.of_broker(each)  # BrokerPreOnlineService.java, 5.3.3
-                self._forget_locks(each)  # those of its slave
+                self._forget_locks(each)  # the locks at its slave
         async with self._changed_to(conditions):
             await self._commit(handed_back)
             await self._release([each.downtime for each in conditions])

@@ -1,4 +1,4 @@
-"""Build a broker, start it, and stop it in the opposite order.
+"""Builds a broker, starts it, and stops it in the opposite order.
 
 Each step makes one part of the picture in docs/architecture.md from the parts made before. A part is set on
 the broker as soon as it is made. No other code uses the broker before the last step.

@@ -1,4 +1,4 @@
-"""Moves of the clock for clients: by a duration, to an instant, or to the next due message."""
+"""Moves the clock for clients: by a duration, to an instant, or to the next due message."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from mocketmq.store.store import Store
 
 
 class ClockMove(NamedTuple):
-    """The result of a move, in emulated microseconds. ``next_due_us`` is that of the next delayed message."""
+    """The result of a move. ``next_due_us`` is the due time of the next delayed message. Emulated times."""
 
     from_us: int
     now_us: int

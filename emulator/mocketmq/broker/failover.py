@@ -1,8 +1,8 @@
-"""Promotes the slaves of silent brokers by itself, as RocketMQ's controller does.
+"""Promotes the slaves of silent brokers automatically, as RocketMQ's controller does.
 
 The controller notices the end of a broker when its connection closes, or after ten seconds without a
-heartbeat (ControllerManager.java, DefaultBrokerHeartbeatManager.java, 5.3.3). Here it is always after the
-time of the setting ``failover_after``, by the broker's clock: a move of the clock promotes on its way.
+heartbeat (ControllerManager.java, DefaultBrokerHeartbeatManager.java, 5.3.3). Here, a slave is always
+promoted after the time in the setting ``failover_after``, by the broker's clock, also during a clock move.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +18,7 @@ from mocketmq.store.batch import Batch
 
 
 class _Silence(NamedTuple):
-    """A broker that is silent since an instant, and when its slave is promoted. In emulated microseconds."""
+    """A silent broker, since when it is silent, and when its slave is promoted. Emulated microseconds."""
 
     due_us: int
     broker: RegisteredBroker
@@ -51,7 +51,7 @@ class Failover:
         reached: list[_Silence] = []
         yield partial(self._due_now, reached)
         for due_us, broker, silent_us in reached:
-            self._clock.reach(due_us)  # so that what waited for the broker is delivered now, and not before
+            self._clock.reach(due_us)  # so that messages held for the broker are delivered now, not earlier
             await self._lives.promote_silent(broker, silent_us)
 
     def _due_now(self, reached: list[_Silence]) -> Iterator[Due]:

@@ -2,9 +2,10 @@
 
 A message has one or more records in the store (``message_records.py``), each of a ``RecordKind``. A delayed
 message is ``parked``, then ``delivered``. A message that a group gave back is ``retried``, delivered again,
-and finally ``dead``. While a message with an absolute due time is pending, the store has no record of it; its
-delivery has the time at which it was parked. Takes and acknowledgements come from receipts, or for consumers
-by offset from the trail. docs/messages.md lists the words for records, events and states.
+and finally ``dead``. While a message with an absolute due time is pending, the store has no record of it; the
+record of its delivery also has the time at which it was parked. Takes and acknowledgements come from
+receipts, or from the trail for consumers by offset. docs/messages.md lists the words for records, events and
+states.
 """
 
 from collections import Counter
@@ -59,10 +60,11 @@ class Event(NamedTuple):
 
     ``order`` sorts events at the same instant. ``until_us`` is the instant at which a message is due or
     visible again, or to which the clock was moved. ``late_us`` is the time since the event became possible.
-    ``fault`` is the name of the rule that fired or held the delivery. ``door`` is the front door by which the
-    message was sent, or of a request into which a fault was injected; ``do`` and ``operation`` are the
-    fault's. A ``scheme`` parks the message, at a ``level`` unless it has an absolute due time. ``label`` has
-    the message's tag, keys and body, shortened.
+    ``fault`` is the name of the rule that fired or held the delivery. ``door`` is the front door of the
+    send, or of the request into which a fault was injected; ``do`` is the kind of the fault, and
+    ``operation`` the request's operation. ``scheme`` is the delay scheme that parked the message, and
+    ``level`` its delay level, unless it has an absolute due time. ``label`` shows the message's tag, keys and
+    body, shortened.
     """
 
     at_us: int

@@ -1,4 +1,4 @@
-"""What the store has about a message: its records, how groups consumed them, and the faults that it met."""
+"""What the store knows about a message: its records, how groups consumed them, and injected faults."""
 
 from typing import Final, NamedTuple
 

@@ -1,7 +1,8 @@
-"""The cluster's name servers, each of which may be wrong about the brokers.
+"""The cluster's name servers, each of which may give clients wrong information about the brokers.
 
-By default a name server tells the truth, which is in ``broker/registry/brokers.py``. A test makes one stop,
-leave out a broker, keep one that has gone, or see nothing new. A restart of the process forgets this.
+By default, a name server lists brokers by their conditions in ``broker/registry/brokers.py``. A test can stop
+a name server, or make it omit a broker, keep listing a broker that has gone, or ignore all changes. A restart
+of the process undoes this.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from mocketmq.event_loop import completed
 
 
 class NameServerView:
-    """One name server, by its ``number`` from 1 on, and what it tells of brokers.
+    """One name server, by its ``number`` from 1 on, and the brokers that it lists.
 
     ``port`` is 0 without remoting.
     """
@@ -25,7 +26,7 @@ class NameServerView:
         self.port = 0
         self.is_stopped = False
         self._brokers = brokers
-        self._errors: dict[str, bool] = {}  # whether it lists the broker, where that may be wrong
+        self._errors: dict[str, bool] = {}  # whether it lists the broker, whatever the condition
         self._frozen: dict[str, BrokerCondition] = {}
 
     @property
@@ -48,11 +49,11 @@ class NameServerView:
         return self._brokers.is_routed(broker) if is_listed is None else is_listed
 
     def condition(self, broker: RegisteredBroker) -> BrokerCondition:
-        """The condition of the broker as far as it knows, which says the ports of master and slave."""
+        """The broker's condition as this name server knows it, which determines the ports in routes."""
         return self._frozen.get(broker.name, broker.condition)
 
     def freeze(self) -> None:
-        """Tell from now on what it tells now."""
+        """Ignore all changes from now on, and keep listing the brokers that it lists now."""
         self._errors = {each.name: self.lists(each) for each in self._brokers}
         self._frozen = {each.name: self.condition(each) for each in self._brokers}
 
@@ -61,7 +62,7 @@ class NameServerView:
         self._errors[self._brokers.broker_named(name).name] = is_listed
 
     def correct(self) -> None:
-        """Tell the truth again."""
+        """List the brokers by their conditions again."""
         self._errors.clear()
         self._frozen.clear()
 
@@ -96,7 +97,7 @@ class NameServerViews:
         return found
 
     async def correct_all(self) -> None:
-        """Start every name server, and let all of them tell the truth."""
+        """Start every name server, and make all of them list the brokers by their conditions again."""
         for each in self._all:
             each.correct()
             if each.is_stopped:

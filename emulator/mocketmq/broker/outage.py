@@ -1,7 +1,7 @@
-"""Simulated outages: closes ports while a fault rule is active, and those of a broker that is down.
+"""Simulated outages: closes ports while a fault rule is active, and the ports of brokers that are down.
 
-The port of the JSON API stays open, because it is needed to remove rules. Its message requests are cut off
-instead (``faults/injector.py``).
+The port of the JSON API stays open, because it is needed to remove rules. Requests about messages at that
+port are refused instead (``faults/injector.py``).
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Outage:
         await self.update()
 
     async def update(self, at_us: int = 0) -> None:
-        """Close and open ports by brokers and rules for now, or the instant that a clock move has reached."""
+        """Close and open ports as brokers and rules require at ``at_us``, or now if that is later."""
         async with self._lock:
             now_us = self._seen_us = max(self._clock.now_us(), at_us)
             active = [fault for fault in self._faults.of_outages if fault.state(now_us) == "active"]

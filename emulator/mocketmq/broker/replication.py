@@ -1,8 +1,8 @@
-"""What slaves have of their brokers: how far they are behind, and the offsets committed at them.
+"""The state of slaves: how far they are behind their brokers, and the offsets committed at them.
 
-Brokers and slaves read the same store. A slave that is behind shows the messages that were stored up to an
-instant, by rules of the fault ``replicate-late``. When its broker ends, this instant stays until the broker
-starts again, or the slave is promoted.
+Brokers and slaves read the same store. A slave that is behind, because of a fault ``replicate-late``, shows
+only the messages that were stored up to an instant. When the broker goes down, its slave stays at that
+instant until the broker starts again or the slave is promoted.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from mocketmq.store.queue import Queue
 
 
 class EndOfReplication(msgspec.Struct, frozen=True):
-    """When a broker has ended, and the store time of the newest messages that its slave can have.
+    """The instant at which a broker ended, and the store time of the newest messages of its slave.
 
     ``replicated_us`` is None if the slave has all messages.
     """
@@ -32,7 +32,7 @@ class EndOfReplication(msgspec.Struct, frozen=True):
 
 
 class Replication:
-    """What the slaves have of their brokers' messages. Instants and durations in emulated microseconds."""
+    """Which of their brokers' messages the slaves have. Instants and durations in emulated microseconds."""
 
     def __init__(self, clock: Clock, faults: FaultRules, brokers: ClusterBrokers) -> None:
         self._clock = clock
@@ -59,7 +59,7 @@ class Replication:
         return self._clock.now_us() - lag_us if lag_us else None
 
     def end(self, broker: RegisteredBroker) -> EndOfReplication:
-        """Note what the slave has when its broker ends, unless the broker has ended before."""
+        """Record which messages the slave has when its broker ends, unless that is already recorded."""
         if broker.name not in self._ends:
             self._ends[broker.name] = EndOfReplication(self._clock.now_us(), self.replicated_us(broker))
         return self._ends[broker.name]
@@ -73,10 +73,10 @@ class Replication:
 class SlaveOffsets:
     """The offsets that consumers commit at the slaves of brokers that are down.
 
-    A slave has the offsets of its broker. What is committed at the slave meanwhile is never handed back, as
-    in RocketMQ: when the broker starts again, its own offsets hold, and a consumer that starts then gets
-    messages twice. Consumers that stay connected commit their offsets once more. A slave that is promoted
-    keeps them. A restart of the process forgets them.
+    A slave begins with the offsets of its broker. As in RocketMQ, offsets committed at a slave are handed
+    back only if slaves act as masters. Otherwise the broker's own offsets apply when it starts again, and a
+    consumer that starts then gets messages twice; consumers that stay connected commit their offsets once
+    more. A slave that is promoted keeps the offsets. A restart of the process forgets them.
     """
 
     def __init__(self, brokers: ClusterBrokers) -> None:
@@ -90,7 +90,7 @@ class SlaveOffsets:
             self._offsets[group, queue] = offset
 
     def committed(self, group: str, queue: Queue) -> int | None:
-        """The offset that the group has committed at the slave since its broker is down, if any."""
+        """The offset that the group has committed at the slave since its broker went down, if any."""
         return self._offsets.get((group, queue))
 
     def of_broker(self, broker: RegisteredBroker) -> Mapping[tuple[str, Queue], int]:

@@ -1,4 +1,4 @@
-"""Injects the faults of one rule. It matches requests and deliveries, and decides which get the fault."""
+"""Applies one fault rule: matches requests and deliveries, and decides which matches get the fault."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ from mocketmq.faults.rule import FaultRule, Operation, check_fields, lateness
 State = Literal["waiting", "active", "spent", "over"]
 
 _CUT_OFF: Final = ("http", "aliyun")
-"""Protocols that refuse requests during an outage, because their port, the JSON API's, stays open."""
+"""Protocols on the port of the JSON API, which stays open in an outage, so their requests are refused."""
 _WRITES: Final[Mapping[str, tuple[Operation, ...]]] = {
     "read-only": ("send",),
     "disk-full": ("send", "give-back", "end-transaction"),
 }
-"""The operations that each of these broker-wide kinds of fault refuses."""
+"""The operations that a broker-wide kind of fault refuses, by kind."""
 
 
 class RequestAttributes(NamedTuple):
-    """The attributes of a request that rules match. ``operations`` has all names of the operation.
+    """The attributes of a request that rules match. ``operations`` contains all names of its operation.
 
-    ``broker`` is None for a request that does not tell which broker of a cluster it is for.
+    ``broker`` is None if the request does not say which broker of a cluster it is for.
     """
 
     door: str
@@ -49,7 +49,7 @@ class Injection(NamedTuple):
 
 
 class Unanswered(Exception):  # noqa: N818 - not an error
-    """A fault drops the response; if ``closes`` is set, it also closes the connection."""
+    """A fault drops the response and, if ``closes`` is set, also closes the connection."""
 
     def __init__(self, fault: "FaultInjector") -> None:
         super().__init__(fault.name)
@@ -60,7 +60,7 @@ class Unanswered(Exception):  # noqa: N818 - not an error
 class FaultInjector:
     """Applies a rule. ``matched`` counts matches, ``fired`` injected faults. Raises InvalidArgumentError.
 
-    The nth match draws only from the seed and n, so equal seeds give equal faults.
+    Random draws for the nth match depend only on the seed and n, so equal seeds give equal faults.
     """
 
     def __init__(self, rule: FaultRule, name: str, made_us: int) -> None:
@@ -101,7 +101,7 @@ class FaultInjector:
 
     @property
     def is_back(self) -> bool:
-        """Whether the outage's time is over, in real time."""
+        """Whether the outage is over, by real time."""
         return self.back_wall_us is not None and wall_us() >= self.back_wall_us
 
     def state(self, now_us: int) -> State:

@@ -109,7 +109,7 @@ _REFUSALS: Final = {
 
 
 def refusal_named(name: str, door: str | None = None) -> Refusal:
-    """Find an error by name. Raises InvalidArgumentError; it lists the names of protocol ``door`` first."""
+    """Find an error by name. Raises InvalidArgumentError, which lists protocol ``door``'s names first."""
     found = _REFUSALS.get(name)
     if found is None:
         meant = suggestion_for(name, _REFUSALS)

@@ -1,6 +1,8 @@
-"""Fault rules, which are flat objects in JSON, TOML, Python and the shell.
+"""Fault rules: the kinds of fault, the fields of each kind, and the checks of these fields.
 
-Each kind of fault lists its fields. A rule with any other field is an error.
+A rule is a flat object in JSON, TOML, Python and the shell. A field that its kind does not have is an error.
+``injector`` applies rules to requests, ``schedule/held_deliveries`` to deliveries, ``broker/outage`` to
+ports, and ``broker/replication`` to slaves.
 """
 
 import re
@@ -34,7 +36,7 @@ Kind = Literal[
     "replicate-late",
 ]
 Operation = Literal["send", "receive", "ack", "give-back", "extend", "end-transaction", "route", "heartbeat"]
-"""Names of requests that all protocols share."""
+"""Names of operations that all protocols share."""
 Stage = Literal["before", "after"]
 OutageKind = Literal["name-server-away", "broker-away"]
 
@@ -103,12 +105,12 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What to break (`do`), where, when and how; by default a rule matches everything, always.
 
     `door` is `remoting`, `grpc`, `http` or `aliyun`; `broker` is the name of a broker of the cluster.
-    `operation` is a word that all doors share, such as `send`, or a door's own name of a request. `next`
+    `operation` is a name that all doors share, such as `send`, or a door's own name for a request. `next`
     limits the rule to that many matches, `every` to each nth match, and `probability` to matches drawn with
-    `seed`. `from_ms`, `to_ms` and `lasts` are on the broker's clock. `by` is a duration, a distribution such
-    as `uniform(1s, 5s)`, or a list of durations to draw from. `stage` says whether the fault happens before
-    or after the request is carried out. `back_after` ends an outage: real time until the ports are open
-    again.
+    `seed`. `from_ms`, `to_ms` and `lasts` refer to the broker's clock. `by` is a duration, a distribution
+    such as `uniform(1s, 5s)`, or a list of durations to draw from. `stage` says whether the fault happens
+    before or after the request is carried out. `back_after` is the real time after which an outage ends and
+    the ports are open again.
     """
 
     do: Kind

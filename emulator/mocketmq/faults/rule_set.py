@@ -1,6 +1,6 @@
 """Adds, matches and removes the fault rules of a broker, and keeps them in the store across restarts.
 
-Protocols must check ``of_requests`` first. While it is empty, faults cost a request nothing.
+Protocols must check ``of_requests`` first, so that requests pay nothing for faults while there are no rules.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
@@ -41,8 +41,8 @@ T = TypeVar("T")
 class FaultRules:
     """All rules, each with its injector. Changes are durable when their methods return.
 
-    ``brokers`` has the names of the cluster's brokers, of which each has ports of its own for
-    ``outage_doors``; ``has_slaves`` says whether these have slaves.
+    ``brokers`` contains the names of the cluster's brokers. Each broker has its own ports for
+    ``outage_doors``. ``has_slaves`` says whether the brokers have slaves.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FaultRules:
         self.once_changed: list[Callable[[], Awaitable[None]]] = []
 
     async def tell_changed(self) -> None:
-        """Call the listeners of changes, also after :meth:`reload`."""
+        """Call the listeners for changes. Also needed after :meth:`reload`, which does not call them."""
         for listener in self.once_changed:
             await listener()
 
@@ -163,7 +163,7 @@ class FaultRules:
             raise InvalidArgumentError("operation", rule.operation, allowed)
 
     def _check_broker(self, rule: FaultRule) -> None:
-        """Raise InvalidArgumentError for an unknown broker, or a door without requests for one broker."""
+        """Raise InvalidArgumentError for an unknown broker, or a door whose requests name no broker."""
         if rule.broker not in self._brokers:
             raise InvalidArgumentError("broker", rule.broker, " or ".join(self._brokers))
         of_one = self._outage_doors if rule.do == "broker-away" else ("remoting", "grpc")

@@ -1,4 +1,4 @@
-"""Bodies of messages: decompresses them for JSON clients, which have no RocketMQ library."""
+"""Decompresses message bodies for JSON clients, which have no RocketMQ library for it."""
 
 import zlib
 from codecs import getincrementaldecoder
@@ -29,7 +29,7 @@ def body_of(message: StoredMessage, limit: int) -> Body:
 
 
 def unpacked(body: bytes, sys_flag: int, limit: int) -> Body:
-    """Like ``body_of``, of a body with this sysFlag."""
+    """Like ``body_of``, for a body with this sysFlag."""
     if not is_compressed(sys_flag):
         return Body(body, None)
     kind = _KINDS.get(sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")

@@ -1,9 +1,9 @@
 """The brokers of a cluster, and how the queues of a topic are shared among them.
 
-Clients number the queues of a topic at each broker from 0. Everything behind the front doors numbers the
-queues of all brokers together, in turn: with two brokers, queues 0, 2 and 4 belong to the first and 1, 3
-and 5 to the second. The numbers therefore stay the same when a topic gets more queues, and with one broker
-both numberings are the same.
+For clients, the queues of a topic at each broker are numbered from 0. Behind the front doors, the queues of
+all brokers are numbered together, round robin: with two brokers, queues 0, 2 and 4 belong to the first broker
+and 1, 3 and 5 to the second. The numbers therefore stay the same when a topic gets more queues. With one
+broker, both numberings are the same.
 
 System topics that only the broker fills, such as ``SCHEDULE_TOPIC_XXXX``, are not shared out.
 """
@@ -43,9 +43,9 @@ class BrokerShare(NamedTuple):
         return self.names[number % len(self.names)]
 
     def has_queue(self, topic: str, number: int) -> bool:
-        """Whether the queue belongs to this broker. Queues that are not shared out belong to each.
+        """Whether the queue belongs to this broker. Queues that are not shared out belong to every broker.
 
-        Those of lite topics, whose numbers are negative, belong to the first.
+        Queues of lite topics, whose numbers are negative, belong to the first broker.
         """
         brokers = len(self.names)
         return brokers == 1 or max(number, 0) % brokers == self.position or not is_shared_out(topic)
@@ -76,5 +76,5 @@ def position_of(topic: str, number: int, brokers: int) -> int:
 
 
 def is_shared_out(topic: str) -> bool:
-    """Whether each broker has queues of its own of the topic."""
+    """Whether each broker has its own queues of the topic."""
     return not is_system_topic(topic) or topic == TEMPLATE_TOPIC or expected_queues(topic) > 0

@@ -1,13 +1,14 @@
-"""Message types, and the properties that make a message one of a type: its priority and its lite topic.
+"""Message types, and the properties that determine a message's type: its priority and its lite topic.
 
 A topic accepts one type, or all types if it is mixed. Only gRPC clients declare a type.
 
-*Priority*, RIP-80 (Message, TopicMessageType and SendMessageProcessor of 5.5.0). The queue of a message is
-its priority, or the topic's last queue for a higher priority. A topic of type ``priority`` therefore needs a
-queue for each priority, and no message is sorted: consumers get the messages of the highest queue first.
+*Priority*, RIP-80 (Message, TopicMessageType and SendMessageProcessor of 5.5.0). The priority of a message is
+the id of its queue; a priority beyond the last queue selects the last queue. A topic of type ``priority``
+therefore needs a queue for each priority. The broker sorts no messages: consumers get the messages of the
+highest queue first.
 
-*Lite topic*, RIP-83 (GrpcValidator and SendMessageProcessor of 5.5.0). A lite topic is a queue with a name of
-its own under a parent topic of type ``lite``. The first message makes it.
+*Lite topic*, RIP-83 (GrpcValidator and SendMessageProcessor of 5.5.0). A lite topic is a named queue under a
+parent topic of type ``lite``. Its first message creates it.
 """
 
 import re
@@ -29,9 +30,10 @@ MessageType = Literal["normal", "fifo", "delay", "transaction", "priority", "lit
 
 
 class TypeProperty(NamedTuple):
-    """The property ``name``, which the JSON API calls ``field``; without effect on messages of other types.
+    """The property ``name``, which the JSON API calls ``field``. It has no effect on other message types.
 
-    ``others`` are the properties of messages of other types. ``reason`` says why these have no such property.
+    ``others`` are the properties of messages of other types. ``reason`` explains why such a message cannot
+    have the property ``name``.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Names: those of the cluster, of system topics and groups, and the rules for all other topics and groups.
+"""Names of the cluster, of system topics and groups, and the rules for all other topics and groups.
 
-Clients compare the names of cluster and brokers, so all responses must use the same.
+Clients compare the names of cluster and brokers, so all responses must use the same names.
 Source: TopicValidator.java of RocketMQ 4.9.8; docs/protocol/remoting.md §7.2.
 """
 
@@ -42,7 +42,7 @@ UNDECIDED_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 MAX_QUEUES: Final = 1_024
 """Maximum number of queues of a topic at a broker."""
 MAX_QUEUE_NUMBER: Final = MAX_BROKERS * MAX_QUEUES - 1
-"""Largest number of a queue, of those of all brokers (``broker_share.py``)."""
+"""Largest number of a queue when the queues of all brokers are numbered together (``broker_share.py``)."""
 MAX_TOPIC_LENGTH: Final = 127
 MAX_GROUP_LENGTH: Final = 255
 MAX_GROUP_TOPIC_LENGTH: Final = MAX_GROUP_LENGTH + len(RETRY_PREFIX)

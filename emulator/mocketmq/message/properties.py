@@ -63,7 +63,7 @@ RESERVED: Final = frozenset(
         *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, TRAN_MSG, "TRAN_PREPARED_QUEUE_OFFSET"),
     }
 )
-"""Properties that are not user properties in JSON, and that a JSON client may not give."""
+"""Properties that are not user properties in JSON, and that a JSON client may not set."""
 MAX_PROPERTIES_BYTES: Final = 32_767
 _KEY_VALUE: Final = "\x01"
 _NEXT: Final = "\x02"

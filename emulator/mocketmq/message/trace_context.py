@@ -1,8 +1,9 @@
 """The trace context of a message: the span of the producer, as W3C's ``traceparent`` names it.
 
 OpenTelemetry's instrumentations of RocketMQ's clients write the user properties ``traceparent`` and
-``tracestate``. SDKs for gRPC have a field of their own for it, which a broker stores as ``TRACE_CONTEXT``.
-The broker stores all of them unchanged, so consumers find the producer's span, not a span of the broker.
+``tracestate``. gRPC SDKs have a separate field for the trace context, which a broker stores as
+``TRACE_CONTEXT``. The broker stores all of these unchanged, so consumers find the producer's span, not a span
+of the broker.
 """
 
 import re
@@ -14,7 +15,7 @@ from mocketmq.message.properties import TRACE_CONTEXT
 TRACE_PARENT: Final = "traceparent"
 TRACE_STATE: Final = "tracestate"
 MAX_STATE: Final = 512
-"""Length from which W3C lets a ``tracestate`` be dropped."""
+"""Length of a ``tracestate`` above which W3C allows implementations to drop it."""
 _SAMPLED: Final = 0x1
 _FORMAT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 

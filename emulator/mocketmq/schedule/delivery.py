@@ -1,8 +1,8 @@
-"""Deliver due messages: append to the topic queue and write the ledger row, in one transaction.
+"""Delivers due messages: appends them to the topic queue and writes the ledger row, in one transaction.
 
-Every delay scheme delivers through this module. In the same transaction it marks the message as delivered,
-by moving a delay offset or by adding a row to ``timed_messages``. A kill at any point therefore neither loses
-nor repeats a message.
+Every delay scheme delivers through this module. In the same transaction, the scheme marks the message as
+delivered: it moves a delay offset, or adds a row to ``timed_messages``. A kill at any point therefore neither
+loses nor repeats a message.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Due messages held back by a fault, a lateness recording or a broker that is down, and repeats by faults.
+"""Due messages held by a fault, a lateness recording or a broker that is down, and repeats by faults.
 
 A delay scheme passes each due message to :meth:`HeldDeliveries.catch`. If a rule matches, the delivering
 transaction writes a row of ``held_deliveries`` instead of the message. A kill therefore neither loses nor
@@ -57,7 +57,7 @@ _END_REPEATS_OF: Final = (
 )
 _POSTPONE: Final = "UPDATE held_deliveries SET fault = ?, release_us = NULL WHERE held = ?"
 _RELEASE: Final = "UPDATE held_deliveries SET release_us = max(?, due_us) WHERE fault = ?"
-"""Not before they are due, because the process that held them may have died in a move of the clock."""
+"""No release before the due time, because the process that held them may have died during a clock move."""
 _FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
 _INTERVENE: Final = "INSERT INTO interventions VALUES (?, ?, ?)"
 _PAGE: Final = """
@@ -270,7 +270,7 @@ class HeldDeliveries:
         self._changed()
 
     def release(self, batch: Batch, name: str) -> None:
-        """End what holds messages by this name, and release them. Repeats are dropped."""
+        """Release the messages held under this name, as their rule or downtime has ended. Drop repeats."""
         batch.sweep(_END_REPEATS, (name,))
         batch.sweep(_RELEASE, (batch.now_us, name))
 
@@ -351,7 +351,7 @@ class HeldDeliveries:
         return list(await self._database.rows(_BY_QUEUE)) if self._records else []
 
     async def overdue(self) -> dict[int, list[HeldBy]]:
-        """Held messages by level, and in it by rule, most messages first. Level 0: absolute due times."""
+        """Held messages by level, then by rule, the most messages first. Level 0 has absolute due times."""
         found: dict[int, list[HeldBy]] = {}
         for level, *held in await self._database.rows(_OVERDUE) if self._records else []:
             found.setdefault(level, []).append(HeldBy(*held))

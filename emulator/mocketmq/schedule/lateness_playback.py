@@ -1,4 +1,4 @@
-"""Play back the lateness of another cluster, read from a report or a ledger (docs/ledger-format.md).
+"""Plays back the lateness of another cluster, read from a report or a ledger (docs/ledger-format.md).
 
 The nth draw of a level depends only on the seed, the level and n. Every hundred draws contain one from each
 percentile, evenly spread within the percentile. A few hundred messages thus reproduce the recorded quantiles.
@@ -56,9 +56,9 @@ class LatenessDistribution:
 
 
 class Playback:
-    """Draws how late each message is to be.
+    """Draws the lateness of each message.
 
-    In ``by_level`` the key None stands for messages without a level. Unrecorded levels use ``total``.
+    In ``by_level`` the key None means messages without a level. Levels that were not recorded use ``total``.
     """
 
     def __init__(

@@ -6,14 +6,15 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 class Profile:
     """The timing of the level queues, in emulated microseconds.
 
-    This one, ``exact``, delivers at the due time, and saves offsets in the delivering transaction.
+    This class is the profile ``exact``. It delivers at the due time, and saves offsets in the delivering
+    transaction.
     """
 
     name = "exact"
     save_interval_us = 0  # 0 means that each delivery saves the offset table
 
     def fires_at(self, due_us: int, delay_us: int, now_us: int) -> int:  # noqa: ARG002 - see Rocketmq4
-        """The instant at which the head of a level queue will be delivered, given that it is ``now_us``."""
+        """The instant at which the head of a level queue will be delivered, if the time is ``now_us``."""
         return due_us
 
     def saves_at(self, now_us: int) -> int:
@@ -22,7 +23,7 @@ class Profile:
 
 
 class Rocketmq4(Profile):
-    """Times like ScheduleMessageService of RocketMQ 4.9.8 (docs/protocol/remoting.md §5.3 to §5.5).
+    """Has the timing of ScheduleMessageService of RocketMQ 4.9.8 (docs/protocol/remoting.md §5.3 to §5.5).
 
     Looks for due messages 1 s after the start, then every 100 ms, and delivers them at that time.
     Saves the offset table every 10 s, so a kill repeats all deliveries since the last save.
@@ -39,8 +40,9 @@ class Rocketmq4(Profile):
     def fires_at(self, due_us: int, delay_us: int, now_us: int) -> int:
         """The first look at or after the due time.
 
-        As ``correctDeliverTimestamp``, ignores a due time further away than the level's whole delay, after a
-        change of the table or with the clock set back. The message is then delivered at once.
+        Like ``correctDeliverTimestamp``, this ignores a due time that is further away than the level's delay,
+        as happens after a change of the table or when the clock is set back. The message is then delivered at
+        once.
         """
         if due_us > now_us + delay_us:
             return self._look_from(now_us - self.look_interval_us + 1)

@@ -1,4 +1,4 @@
-"""The interface of delay schemes, which keep messages until they are due, and what they use of the broker.
+"""The interface of delay schemes, which keep messages until due, and the parts of the broker they use.
 
 There are two kinds: the level queues, for the fixed delay levels, and schemes that the app plugs in, for
 absolute due times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`).
@@ -23,15 +23,15 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import MAX_BATCH_BYTES
 
 EndOfWait = Literal["cancelled", "lost"]
-"""Why a pending message is never delivered. Lost ones are those that their broker lost when it crashed."""
+"""Why a pending message is never delivered. A message is ``lost`` if its broker lost it in a crash."""
 _PAGE: Final = 16_384
-"""Number of pending messages that are read together. Some schemes scan all of theirs for each page."""
+"""Number of pending messages per page. Some schemes scan all their messages for each page."""
 _OTHERS_NUMBER: Final = 1 << 60
-"""Lower bound of foreign numbers. Own numbers stay below it, because they come from the wall clock."""
+"""Lower bound of numbers from elsewhere. Numbers made here come from the wall clock and stay below it."""
 
 
 class PendingFigures(NamedTuple):
-    """Pending messages of one delay level, or of a scheme without levels. Emulated microseconds."""
+    """Pending messages of one delay level, or of a scheme without levels. Instants are emulated."""
 
     scheme: str
     level: int | None
@@ -144,7 +144,7 @@ async def pending_in(scheme: DelayScheme) -> AsyncIterator[StoredMessage]:
 
 
 class Numbers:
-    """Numbers messages outside of the store by the wall clock, above all log offsets, different by broker."""
+    """Numbers messages outside of the store by the wall clock, so above all log offsets and never twice."""
 
     def __init__(self) -> None:
         self.last = 0

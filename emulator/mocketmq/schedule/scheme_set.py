@@ -39,7 +39,7 @@ class WaitingLines:
         self._lines: dict[str, WaitingLine] = {}
 
     def join(self, queue: Queue, due_us: int) -> int:
-        """Add a message to the line of its topic, and return the due time that it gets there."""
+        """Add a message to the line of its topic, and return the message's due time in that line."""
         line = self._lines.setdefault(queue.topic, WaitingLine(self._ahead))
         return line.join(self._clock.now_us(), due_us)
 

@@ -61,7 +61,7 @@ class NewestPage(NamedTuple):
 
 
 class KeptRecord(NamedTuple):
-    """A pending message as a snapshot has it; ``content`` is in the format of delayed messages' files."""
+    """A pending message as stored in a snapshot. ``content`` has the format of a delayed message's file."""
 
     due_ms: int
     number: int
@@ -147,7 +147,7 @@ class TimedScheme(DelayScheme):
         return None
 
     def due_seconds(self) -> Mapping[int, int]:
-        """The number of messages due in each second of the epoch. May leave out the last ones to be due."""
+        """The number of messages due in each second of the epoch. May omit the messages that are due last."""
         return {}
 
     def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
@@ -161,8 +161,8 @@ class TimedScheme(DelayScheme):
     async def stage(self, records: Sequence[KeptRecord]) -> None:
         """Write the messages of a snapshot that are not pending, but keep them out of sight.
 
-        If nothing follows because of a kill, the next start removes them. Raises a StoreError, and then
-        leaves nothing. Runs under the timer's lock, which is held until :meth:`restore` is committed.
+        If a kill prevents the restore, the next start removes them. Raises a StoreError, and then leaves
+        nothing behind. Runs under the timer's lock, which is held until :meth:`restore` is committed.
         """
         self._check_is_restorable(len(records))
 
@@ -170,7 +170,7 @@ class TimedScheme(DelayScheme):
         """Remove what :meth:`stage` has written, because the restore failed."""
 
     def restore(self, batch: Batch, records: Sequence[KeptRecord]) -> None:
-        """Let exactly the staged messages and those of them that were pending before be pending."""
+        """Make exactly these messages pending: the staged ones, and those that were already pending."""
         self._check_is_restorable(len(records))
         self.clear(batch)
 

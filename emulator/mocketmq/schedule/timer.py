@@ -59,7 +59,7 @@ class DueSource(Protocol):
 
 
 def not_before(source: DueSource) -> Iterator[Due]:
-    """Stand in for an unprepared source, and end the batch at an entry that the source has got since."""
+    """Replace a source that had nothing due, and end the batch before an entry that it has got since."""
     due_us = source.next_due_us()
     if due_us is not None:
         yield Due(due_us, None)

@@ -1,4 +1,4 @@
-"""A transaction of the writer as work fills it: its statements and rows, and what follows its commit."""
+"""A transaction that the writer builds: its statements, its rows, and the functions to call afterwards."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -129,7 +129,7 @@ class Batch:
 
     @property
     def size(self) -> TransactionSize:
-        """What the transaction writes besides its rows."""
+        """The size of the transaction, apart from its number of rows."""
         return TransactionSize(self.bytes, self.is_sweep)
 
     def on_commit(self, act: Callable[[], None]) -> None:

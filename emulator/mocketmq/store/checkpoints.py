@@ -1,4 +1,4 @@
-"""Checkpoint SQLite's write-ahead log in the background.
+"""Checkpoints SQLite's write-ahead log in the background.
 
 SQLite would otherwise checkpoint inside a commit, which would then take a tenth of a second. Here a second
 connection checkpoints, so commits do not wait.

@@ -18,7 +18,7 @@ _SAVE_BROKERS = "INSERT OR REPLACE INTO counters VALUES ('brokers', ?)"
 _LAST_RUN = "SELECT run, clock, started_wall_us, started_us FROM runs ORDER BY run DESC LIMIT 1"
 _LAST_MOVE = "SELECT wall_us, to_us FROM clock_moves WHERE run = ? ORDER BY move DESC LIMIT 1"
 # Columns are named, because a connection that was opened before an upgrade may not know the newest ones yet.
-# SQLite then looks again, which it does not for a wrong number of values.
+# SQLite reloads the schema when it meets an unknown name, but not for a wrong number of values.
 _BEGIN_RUN = (
     "INSERT INTO runs (run, started_wall_us, started_us, version, host, profile, clock, levels, durability,"
     " brokers) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -1,8 +1,8 @@
-"""Detect damage in the database file or its write-ahead log, and refuse to start on it, with advice.
+"""Detects damage in the database file or its write-ahead log, and refuses to start on it, with advice.
 
 SQLite keeps no checksums. A check walks the pages of every table and compares rows with their constraints; it
-cannot detect a flipped bit in a body. A kill never damages the file. A disk that loses synced data does, and
-so does copying a store while a broker writes it.
+cannot detect a flipped bit in a body. A kill never damages the file. Damage comes from a disk that loses
+synced data, or from copying a store while a broker writes to it.
 
 SQLite silently treats a log with a broken header as empty and overwrites it, although it may hold every
 message acknowledged since the last checkpoint. The broker therefore checks the header first.
@@ -133,7 +133,7 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
 
 
 def _is_in_use(database: Path) -> bool:
-    """Whether a broker may be running on the database; the index of the log then is a file that it shares."""
+    """Whether a broker may be running on the database. The index of the log is then a shared file."""
     return Path(f"{database}-shm").exists() and is_held(database.parent)
 
 
@@ -204,7 +204,7 @@ def _one_line(text: str) -> str:
 
 _HEADER = struct.Struct(">8I")  # magic, version, page size, checkpoint, two salts, two checksums
 _FRAME = struct.Struct(">6I")  # page, size of the database after a commit, two salts, two checksums
-_SUMMED_BYTES = 8  # of a frame's header, beside the page; in the log's header, the checksums themselves
+_SUMMED_BYTES = 8  # checksummed part of a frame's header; also the size of the log header's own checksums
 _MAGIC = 0x377F0682  # plus 1 if the checksums are computed over big-endian words
 
 
@@ -261,7 +261,7 @@ def _words(magic: int, data: bytes) -> Sequence[int]:
 
 
 def _checksum(words: Sequence[int], first: int = 0, second: int = 0) -> tuple[int, int]:
-    """Compute the checksum of SQLite's file format, section 4.2, on top of that of the words before."""
+    """Compute the checksum of SQLite's file format, section 4.2, from that of the words before."""
     for even, odd in zip(words[::2], words[1::2], strict=True):
         first = (first + even + second) & 0xFFFFFFFF
         second = (second + odd + first) & 0xFFFFFFFF

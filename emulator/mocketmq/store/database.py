@@ -1,4 +1,4 @@
-"""Open the SQLite file, upgrade its schema, read from it, and write a transaction.
+"""Opens the SQLite file, upgrades its schema, reads from it, and writes transactions.
 
 aiosqlite gives each connection a thread. One connection writes, and a few others read committed rows. An
 in-memory database has a single connection for both. Each transaction or query is one call, so readers never
@@ -185,7 +185,7 @@ class Database:
             self._reads_at_once = False
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:
-        """Let no transaction run meanwhile."""
+        """Keep transactions from running inside the context."""
         return self._writer.exclusively()
 
     @asynccontextmanager
@@ -209,7 +209,7 @@ class Database:
 
     @asynccontextmanager
     async def _unused_writer(self) -> AsyncIterator[None]:
-        """Let neither a transaction nor a query use the connection that writes."""
+        """Keep transactions and queries off the connection that writes."""
         async with self._writer.exclusively():
             if not self._in_memory:
                 yield
@@ -221,7 +221,7 @@ class Database:
                 self._idle.put_nowait(connection)
 
     def _detach(self) -> None:
-        """Detach a snapshot, also one that a cancelled or failed caller of :meth:`attached` has left."""
+        """Detach a snapshot, even one that a cancelled or failed caller of :meth:`attached` left behind."""
         direct = self._direct
         if direct.in_transaction:
             direct.rollback()  # SQLite locks the snapshot until then
@@ -234,7 +234,7 @@ class Database:
 
         Raises StoreUnavailableError if the disk or SQLite refuses, and stores nothing. Raises
         StoreFailedError if SQLite could not sync a file; the rows may or may not be stored. Raises
-        StoreDamagedError from the first damage on, because the extent of the damage is unknown.
+        StoreDamagedError once damage has been found, because its extent is unknown.
         """
         pairs, count = self._checked(statements)
         changes = self._direct.total_changes
@@ -257,7 +257,7 @@ class Database:
         return has_run
 
     def _checked(self, statements: Mapping[str, Rows]) -> tuple[Sequence[tuple[str, Rows]], int]:
-        """The statements that have rows, and the number of all rows. Raises after a failed sync or damage."""
+        """The statements that have rows, and the total of rows. Raises after a failed sync or damage."""
         self._check_syncs()
         if self.damage is not None:
             raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
@@ -324,7 +324,7 @@ class Database:
 
     @property
     def _doubt(self) -> str:
-        """Return advice on a duplicate key. As the broker assigns all keys, it means damage or a defect."""
+        """Return advice for a duplicate key: a sign of damage or a defect, as the broker assigns all keys."""
         if self._in_memory:
             return ""
         verify = f"mocketmq verify --data {Path(self._path).parent}"

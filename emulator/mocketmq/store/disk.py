@@ -1,4 +1,4 @@
-"""Make a file or a directory durable, on any operating system, and know a file system that is in memory."""
+"""Makes files and directories durable on any operating system, and recognizes in-memory file systems."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ def sync_path(path: Path | str) -> None:
 def is_volatile(directory: Path) -> bool:
     """Whether the directory is in memory, where a sync protects nothing: a power cut erases all of it.
 
-    False where the system does not tell.
+    Returns False if the system does not tell.
     """
     device = directory.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"

@@ -1,4 +1,4 @@
-"""Lock a data directory for one broker: an advisory lock on a file with the owner's pid.
+"""Locks a data directory for one broker: an advisory lock on a file with the owner's pid.
 
 A clean stop empties the file. A leftover pid means that the owner was killed, so the store must be checked.
 Other files that only one process may write are locked by the same advisory locks.
@@ -30,8 +30,8 @@ class DirectoryLock:
     """Holds ``directory`` for this process until closed. The kernel releases it when the process dies.
 
     On Linux, where locks can be queried, the file has a second lock, for :func:`is_held`.
-    ``is_settled`` is true if the last owner stopped cleanly; :meth:`close` records it for the next owner. An
-    owner that uses the store sets ``is_settled``.
+    ``is_settled`` says whether the last owner stopped cleanly. An owner that uses the store must set it anew,
+    because :meth:`close` records it for the next owner.
     """
 
     def __init__(self, directory: Path) -> None:

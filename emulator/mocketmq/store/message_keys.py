@@ -1,4 +1,4 @@
-"""Index messages by their unique key and by their ``KEYS``.
+"""Indexes messages by their unique key and by their ``KEYS``.
 
 Keys are random, and updating a random index with every send would cost most of the writer's throughput. Like
 upstream's IndexService, this index is therefore updated later: while the writer is idle, and before each
@@ -62,7 +62,7 @@ class MessageKeys(Chore):
         self._following = asyncio.Lock()  # two runs would index the same messages twice
 
     def pausing(self) -> AbstractAsyncContextManager[None]:
-        """Index nothing meanwhile."""
+        """Pause the indexing inside the context."""
         return self._following
 
     async def turn(self) -> None:
@@ -163,7 +163,7 @@ class MessageKeys(Chore):
         *,
         newest_first: bool = False,
     ) -> list[StoredMessage]:
-        """Find the wanted messages that bear the key, not only its hash. Others are not read whole."""
+        """Find the wanted messages with the key itself, not only its hash. Others are not read in full."""
         await self.catch_up()
         look_up, place = (_NEWEST, self.indexed_to) if newest_first else (_OLDEST, -1)
         found: list[StoredMessage] = []

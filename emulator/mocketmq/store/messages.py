@@ -1,4 +1,4 @@
-"""Read stored messages."""
+"""Reads stored messages."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -18,9 +18,9 @@ NO_LIMIT = (1 << 63) - 1
 IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
 """SQL condition: a record with ``properties`` is a retry of the topic given as the parameter."""
 FEW = 256
-"""Number of messages that a query looks at, up to which it is quick; see ``Database.rows``."""
+"""Maximum number of messages that a quick query looks at; see ``Database.rows``."""
 FEW_BYTES = 4 << 20
-"""Likewise, bytes of bodies."""
+"""Maximum size of the bodies that a quick query reads, in bytes."""
 SCAN = 10_000
 """Number of offsets of one queue that are searched at once for messages that pass a filter."""
 _RECORD = 91
@@ -29,8 +29,8 @@ _RECORD = 91
 _LOOK = 200
 """Number of messages whose properties are read before other tasks get a turn."""
 
-# SQLite knows the length of a body without reading it. To read the columns behind it, it follows all pages of
-# the body, so queries that look at tags or properties are not quick, however few rows they select.
+# SQLite knows the length of a body without reading it. To read the columns after the body, however, SQLite
+# follows all its pages. Queries for tags or properties are therefore not quick, however few rows they select.
 _SIZES_AT = "SELECT log_offset, length(body) FROM messages WHERE log_offset IN ({})"
 _SIZES_IN = (
     "SELECT * FROM (SELECT log_offset, length(body) AS size FROM messages WHERE queue_key = ?"

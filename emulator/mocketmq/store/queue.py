@@ -1,4 +1,4 @@
-"""A queue of a topic, or one of its lite topics: the range of offsets that it holds."""
+"""A queue of a topic or of a lite topic: the range of offsets that it holds."""
 
 from mocketmq.store.database import Database
 
@@ -7,8 +7,8 @@ class Queue:
     """A queue as of the last commit: messages ``min_offset`` to ``next_offset - 1``.
 
     ``first_offset`` is the offset at which the queue began, or at which a reset emptied it. ``emptied_at`` is
-    the next log offset when its topic was last reset or deleted. Earlier records no longer count, including
-    those of delayed messages.
+    the log offset that was next when the topic was last reset or deleted. Records below it no longer count,
+    including those of delayed messages.
     """
 
     __slots__ = ("emptied_at", "first_offset", "key", "min_offset", "next_offset", "queue_id", "topic")
@@ -32,7 +32,7 @@ class Queue:
         self.emptied_at = emptied_at
 
     def become(self, other: "Queue") -> None:
-        """Take over key and offsets of a queue at the same place, from a restored store."""
+        """Take over the key and the offsets that this queue has in a restored store."""
         self.key, self.min_offset, self.next_offset = other.key, other.min_offset, other.next_offset
         self.first_offset, self.emptied_at = other.first_offset, other.emptied_at
 

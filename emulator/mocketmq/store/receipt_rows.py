@@ -82,7 +82,7 @@ class ReceiptRow(NamedTuple):
 
 
 class OpenReceipt(NamedTuple):
-    """A receipt that is not settled, with the fields of its message that a start needs."""
+    """An unsettled receipt, with the fields of its message that the broker needs when it starts."""
 
     group_name: str
     queue_key: int
@@ -104,7 +104,7 @@ def save_receipt(batch: Batch, row: ReceiptRow) -> None:
 
 
 def save_settled(batch: Batch, row: ReceiptRow, settled_us: int, outcome: str) -> None:
-    """Add a row that is settled from the beginning."""
+    """Add a row that is already settled."""
     batch.execute(_SAVE_SETTLED, (*row, settled_us, outcome))
 
 
@@ -197,7 +197,7 @@ async def receipts_acked_since(database: Database, instant_us: int) -> list[Open
 
 
 def reopen_receipt(batch: Batch, group_name: str, log_offset: int) -> None:
-    """Undo that the message was settled."""
+    """Undo the settlement of the message."""
     batch.execute(_REOPEN, (group_name, log_offset))
 
 

@@ -1,10 +1,10 @@
 """Copies the rows of the store into a snapshot's database and back, each in one transaction of the writer.
 
 The snapshot's database has the store's schema, and a table for the messages that delay schemes keep outside
-of the store. It is attached as ``snapshot`` meanwhile (``Database.attached``), so SQLite copies whole
-tables.
+of the store. During the copy it is attached as ``snapshot`` (``Database.attached``), so SQLite
+copies whole tables.
 
-A snapshot has neither users nor the name server's configurations. A reset keeps those as well, and the file
+A snapshot contains neither users nor the name server's configurations: a reset keeps them, too, and the file
 of a snapshot is shared more freely than passwords.
 """
 
@@ -60,8 +60,8 @@ _COUNTS: Final = (
     "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM messages WHERE log_offset >= ?)"
 )
 _MOSTLY: Final = 0.75
-"""Part of a snapshot's messages from which it is quicker to write the others one by one than to copy all."""
-# Up to a log offset, the messages that both have are equal, but either may lack some.
+"""If the store still has this share of the snapshot's messages, writing only the rest is quicker."""
+# Below a log offset, store and snapshot have the same messages, except that either may lack some.
 _EXCHANGE_MESSAGES: Final = (
     "DELETE FROM main.messages WHERE log_offset >= ?",
     "DELETE FROM main.messages WHERE log_offset NOT IN (SELECT log_offset FROM snapshot.messages)",
@@ -126,7 +126,7 @@ def save_rows(batch: Batch, delay_offsets: list[tuple[int, int]]) -> None:
 
 
 async def shares_most(database: Database, shared_end: int, saved: int) -> bool:
-    """Whether the store still has most of a snapshot's ``saved`` messages, and not as many others.
+    """Whether the store still has most of a snapshot's ``saved`` messages, and few other messages.
 
     An estimate: it counts messages below the log offset ``shared_end``, whichever were deleted.
     """
@@ -142,7 +142,7 @@ def restore_rows(
     ``needed`` has the broker's own topics and their numbers of queues. Messages below the log offset
     ``shared_end`` are equal in both, as far as both have them, and are not written again.
 
-    The rows then belong to this run of the broker, because those of runs elsewhere have numbers of their own.
+    The restored rows are assigned to this run of the broker, because other stores number their own runs.
     """
     for name, queues in needed:
         batch.execute(_ADD_TOPIC, (name,))

@@ -1,6 +1,8 @@
 """The schema, as SQL. Alembic's newest revision creates exactly these tables.
 
-A new store is created from this text; ``mocketmq_migrations`` upgrades older stores.
+A new store is created from this text; ``mocketmq_migrations`` upgrades older stores. A new column also needs
+a migration. A new column of the ledger also needs ``schedule/ledger.py`` and the report's
+``ledger/columns.py``.
 
 Instants are integer microseconds since the epoch (``_us``) of the emulator's clock, unless the name
 says ``wall``. Tables on the hot path have only indexes whose order is the order of arrival.

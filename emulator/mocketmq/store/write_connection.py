@@ -5,7 +5,7 @@ transaction is therefore done sooner than a switch to another thread and back, a
 the interpreter's lock from each other. The same is true of a read of a few rows, most of which are in this
 connection's cache. The event loop runs both by itself, except where that could hold up everything else:
 
-- The transaction is large, or changes rows that nobody counted (``Batch.sweep``).
+- The transaction is large, or changes an unknown number of rows (``Batch.sweep``).
 - The connection is in use: a checkpoint has to finish first, or an in-memory store is being read.
 - Another program has locked the database. The loop does not wait for the lock; the thread does.
 - The file system was slow. A stall holds up the event loop once, and the next transactions and reads use
@@ -37,11 +37,11 @@ QUICK_ROWS: Final = 256
 QUICK_BYTES: Final = 256 << 10
 """Maximum numbers of rows, and of bytes in bodies, of a transaction on the event loop: about 2 ms."""
 SLOW_US: Final = 5_000
-"""Duration of a transaction from which the file system is slow."""
+"""Duration of a transaction from which the file system counts as slow."""
 SUSPECT: Final = 100
 """Number of transactions, and of reads, that use a thread after a slow one of either kind."""
 READING_US: Final = 2_000
-"""Time spent in reads in one turn of the event loop, from which further reads use threads."""
+"""Time for reads in one turn of the event loop, after which further reads use threads."""
 
 TRANSACTION: Final = "-- transaction"
 _LOCK_WAIT_MS: Final = 5_000
@@ -60,7 +60,7 @@ def times_blocked() -> int:
 
 
 class TransactionSize(NamedTuple):
-    """What a transaction writes, as far as the number of its rows does not say it."""
+    """The size of a transaction, apart from its number of rows."""
 
     body_bytes: int = 0
     """Bytes of the bodies of messages, written or copied."""
@@ -114,7 +114,7 @@ class TransactingConnection(sqlite3.Connection):
             self._judge(began_us, blocked)
 
     def _judge(self, began_us: int, blocked: int) -> None:
-        """Judge what began at this instant, when the thread had been blocked so many times."""
+        """Set ``took_us`` and ``has_stalled``, given the start and the count of blocks at that time."""
         self.took_us = steady_us() - began_us
         self.has_stalled = self.took_us > SLOW_US and times_blocked() != blocked
 
@@ -161,7 +161,7 @@ class WriteConnection:
         self._reading_us = 0  # time spent in reads in this turn of the event loop
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:
-        """Let no transaction run meanwhile."""
+        """Keep transactions from running inside the context."""
         return self._writing
 
     async def run(self, statements: Sequence[tuple[str, Rows]], count: int, size: TransactionSize) -> None:
@@ -179,7 +179,7 @@ class WriteConnection:
             self._judge()
 
     def run_at_once(self, statements: Sequence[tuple[str, Rows]], count: int, size: TransactionSize) -> bool:
-        """Like ``run``, on this thread. Returns False, and does nothing, where it could hold up the loop."""
+        """Like ``run``, on this thread. Returns False, and does nothing, if that could hold up the loop."""
         if self._suspected or not _is_small(count, size) or self._writing.locked() or self._is_read():
             return False
         try:
@@ -193,7 +193,7 @@ class WriteConnection:
     def read(self, sql: str, parameters: Sequence[object]) -> list[Any] | None:
         """Read a few rows of the last committed state on this thread. Raises sqlite3.Error.
 
-        Returns None where that could hold up the event loop.
+        Returns None if that could hold up the event loop.
         """
         if self._reading_us >= READING_US or self._writing.locked() or self._is_read():
             return None

@@ -1,8 +1,8 @@
 """The cluster's brokers: which of them run, and which of them the name server lists.
 
-All brokers share this process and its store. A broker is a share of each topic's queues
-(``message/broker_share.py``), ports of its own, and the state kept here, which a restart of the process
-forgets: all brokers then run.
+All brokers share this process and its store. A broker consists of a share of each topic's queues
+(``message/broker_share.py``), its own ports, and the state kept here. A restart of the process forgets this
+state: all brokers then run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from mocketmq.store.queue import Queue
 ROUTE_LIFETIME_US: Final = 120 * US_PER_S
 """Time on the broker's clock for which routes name a broker that is silent (brokerChannelExpiredTime)."""
 DOWN: Final = " down"
-"""How the names of downtimes end, by which the ledger tells why messages are late."""
+"""Suffix of the names of downtimes, which the ledger gives as the reason why messages are late."""
 
 BrokerState = Literal["running", "crashed", "shut-down"]
 CutOff = Literal["clients", "name-servers"]
@@ -27,7 +27,7 @@ CutOff = Literal["clients", "name-servers"]
 class BrokerCondition(NamedTuple):
     """The condition of a broker; by default it runs, and all is well.
 
-    ``silent_us`` is the instant by the broker's clock since which the name servers hear nothing of it.
+    ``silent_us`` is the instant, by the broker's clock, at which its heartbeats to name servers stopped.
     ``is_promoted`` says that its slave has become the master: the ports of both have changed roles.
     """
 
@@ -43,7 +43,7 @@ HEALTHY: Final = BrokerCondition()
 
 
 class BrokerChange(NamedTuple):
-    """What has happened to a broker at an instant, after ``after_offset`` was the newest log offset."""
+    """A change of a broker at an instant. ``after_offset`` is the newest log offset at that time."""
 
     at_us: int
     after_offset: int
@@ -80,7 +80,7 @@ class RegisteredBroker:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether clients reach the broker."""
+        """Whether clients can reach the broker."""
         return self.state == "running" and "clients" not in self.condition.cut_off_from
 
     @property
@@ -105,7 +105,7 @@ class RegisteredBroker:
 
     @property
     def trouble(self) -> str:
-        """Why clients do not reach the broker, and what to do, in the words of a refusal that names it."""
+        """Why clients cannot reach the broker, and what to do about it, as text for an error."""
         if self.state == "running":
             return "is cut off from clients; reconnect it"
         return f"is {self.state}; start it again"
@@ -126,12 +126,12 @@ class RegisteredBroker:
 class ClusterBrokers:
     """All brokers, in the order of their indexes.
 
-    ``down`` has the indexes of brokers that do not run. ``unreachable`` adds those cut off from clients, and
-    ``closed`` adds to these the read-only ones. ``endpoints`` is the number of brokers and slaves. The
+    ``down`` has the indexes of brokers that do not run. ``unreachable`` also has brokers cut off from
+    clients, and ``closed`` read-only brokers as well. ``endpoints`` is the number of brokers and slaves. The
     functions ``on_changed`` are called after each change.
 
-    With ``acting_after_us``, name servers forget a silent broker after that time instead, and its slave is
-    then an acting master: it stands in for the broker, but takes no messages.
+    With ``acting_after_us``, name servers forget a silent broker after that time instead of 120 s. Its slave
+    is then an acting master: it stands in for the broker, but accepts no messages.
     """
 
     def __init__(
@@ -223,15 +223,15 @@ class ClusterBrokers:
         return [queue for queue in queues if self.index_of(queue) in offering]
 
     def check_is_reachable(self, share: BrokerShare) -> None:
-        """Raise BrokerDownError if clients do not reach the broker with this share.
+        """Raise BrokerDownError if clients cannot reach the broker with this share.
 
-        ``ALONE`` in a cluster names none.
+        In a cluster, ``ALONE`` means no particular broker.
         """
         if share.position in self.unreachable and len(share.names) == len(self._all):
             raise BrokerDownError(f"{share.name} {self._all[share.position].trouble}")
 
     def check_has_reachable_broker(self, queue: Queue) -> None:
-        """Raise BrokerDownError if clients do not reach the queue's broker."""
+        """Raise BrokerDownError if clients cannot reach the queue's broker."""
         broker = self.broker_of_queue(queue)
         if broker.share.position in self.unreachable:
             raise BrokerDownError(
@@ -239,7 +239,7 @@ class ClusterBrokers:
             )
 
     def check_takes_sends(self, queue: Queue) -> None:
-        """Raise BrokerDownError or NoPermissionError if the queue's broker takes no messages of clients."""
+        """Raise BrokerDownError or NoPermissionError if the queue's broker accepts no sends."""
         self.check_has_reachable_broker(queue)
         broker = self.broker_of_queue(queue)
         if broker.share.position in self.closed:

@@ -125,7 +125,7 @@ class Heartbeat(NamedTuple):
     """A client's heartbeat. A brief one omits the subscriptions.
 
     ``release`` is the version of the client's library, if that differs from RocketMQ's ``version``;
-    ``properties`` is what the application tells about itself.
+    ``properties`` is what the application reports about itself.
     """
 
     client_id: str
@@ -139,7 +139,7 @@ class Heartbeat(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A client with one of its connections. ``consumers`` is by group."""
+    """A client with one of its connections. The keys of ``consumers`` are groups."""
 
     channel: Channel
     client_id: str

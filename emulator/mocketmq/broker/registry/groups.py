@@ -58,7 +58,7 @@ class CustomizedPolicy(msgspec.Struct, frozen=True):
 class RetryPolicy(msgspec.Struct, frozen=True, rename="camel"):
     """A group's retry policy, which clients over gRPC follow (GroupRetryPolicy.java, 5.3.3). Times are in ms.
 
-    It is the policy of ``type``; the other one is not used.
+    ``type`` selects one of the two policies. The other one is not used.
     """
 
     type: Literal["CUSTOMIZED", "EXPONENTIAL"] = "CUSTOMIZED"
@@ -67,12 +67,15 @@ class RetryPolicy(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def exponential(self) -> ExponentialPolicy | None:
-        """The delays that grow, if the policy has such."""
+        """The exponential policy, if ``type`` selects it."""
         return (self.exponential_retry_policy or ExponentialPolicy()) if self.type == "EXPONENTIAL" else None
 
     @property
     def delays_ms(self) -> list[int] | None:
-        """The listed delays; None stands for the delay levels."""
+        """The retry delays listed in a customized policy; None if it lists none.
+
+        A group without a list, and without an exponential policy, uses the delay levels.
+        """
         return self.customized_retry_policy.next if self.customized_retry_policy else None
 
 
@@ -89,9 +92,9 @@ def retry_policy_of(given: dict[str, Any] | None) -> RetryPolicy:
 class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The other fields of upstream's SubscriptionGroupConfig, with its names (4.9.8; the rest 5.3.3).
 
-    The first three and the attributes have effects, except ``lite.sub.client.max.event.cnt``; over gRPC, so
-    do ``consume_message_orderly`` and ``group_retry_policy``, and where brokers have slaves, ``broker_id``.
-    The others are only stored, for clients that read them.
+    The first three fields and the attributes have effects, except ``lite.sub.client.max.event.cnt``. So do
+    ``consume_message_orderly`` and ``group_retry_policy`` over gRPC, and ``broker_id`` if brokers have
+    slaves. The other fields are only stored, for clients that read them.
     """
 
     consume_enable: bool = True
@@ -176,7 +179,7 @@ class Group:
 class Groups:
     """Every consumer group.
 
-    Reads come from memory. Reads see a change once it is committed. It is answered once it is durable.
+    Reads come from memory, and see a change once it is committed. A change is answered once it is durable.
     """
 
     def __init__(self, store: Store, *, auto_create: bool, on_deleted: Callable[[str], None]) -> None:
@@ -230,7 +233,9 @@ class Groups:
         return self.get(name)
 
     async def for_use(self, name: str, max_retries: int = MAX_RETRIES) -> Group:
-        """The group for a client that consumes. Created on first use if that is on, or if upstream has it.
+        """The group for a client that consumes, created on first use if the settings allow it.
+
+        Groups that upstream has are always created.
 
         ``max_retries`` applies to a new group. Raises InvalidArgumentError, GroupNotFoundError, and
         NoPermissionError for the broker's own groups.

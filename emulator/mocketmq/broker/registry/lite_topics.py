@@ -1,4 +1,4 @@
-"""Lite topics, RIP-83: the named queues of topics of type ``lite``. A first message makes one.
+"""Lite topics, RIP-83: the named queues of topics of type ``lite``, each created by its first message.
 
 Each is one :class:`LiteQueue` and one row, without any other state, so that there may be many. They are kept
 in order of their newest message, by which they expire.
@@ -17,7 +17,7 @@ MAX_LITE_TOPICS: Final = 20_000
 """Maximum number of lite topics of all parents together (maxLmqConsumeQueueNum, 5.5.0)."""
 
 _RETIRED: Final = 1_000
-"""Number of deleted lite topics that can still be looked up by key, for readers of records from before."""
+"""Number of deleted lite topics that can still be looked up by key, for readers of older records."""
 _SAVE: Final = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0, ?)"
 _DELETE: Final = "DELETE FROM queues WHERE key = ?"
 
@@ -81,10 +81,10 @@ class LiteTopics:
         return LiteQueue(self._take_key(), parent, name)
 
     def prepare(self, batch: Batch, queue: LiteQueue) -> LiteQueue:
-        """Return the queue for a message in this transaction, which makes a lite topic that is new.
+        """Return the queue for a message in this transaction, and create the lite topic if it is new.
 
-        It is another queue if another message has made the lite topic, or if it has been deleted since it was
-        looked up. Raises LiteTopicQuotaError.
+        Returns another queue if, since the look-up, another message has created the lite topic or the lite
+        topic was deleted. Raises LiteTopicQuotaError.
         """
         known = self.find(queue.topic, queue.name)
         if known is None:
@@ -109,7 +109,7 @@ class LiteTopics:
     def delete(self, batch: Batch, queue: LiteQueue) -> None:
         """Delete the lite topic in this transaction. The caller deletes its messages and the groups' state.
 
-        A message that arrives from now on makes another lite topic of this name.
+        A message that arrives from now on creates a new lite topic with this name.
         """
         self._drop(queue)
         batch.execute(_DELETE, (queue.key,))

@@ -1,4 +1,4 @@
-"""The name server's state: key-value configurations, whether routes let clients write; versions of tables."""
+"""The name server's state: key-value configurations, unwritable brokers, and versions of tables."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -36,8 +36,8 @@ class DataVersion:
 class NameServer:
     """The state. Reads come from memory. A change is visible once committed, and answered once durable.
 
-    Which brokers routes let clients write to, and ``shows_orders`` (whether routes show order
-    configurations, orderMessageEnable) last until the next start, as in upstream's name server.
+    The unwritable brokers and ``shows_orders`` (whether routes show order configurations,
+    orderMessageEnable) are only kept until the next start, as in upstream's name server.
     """
 
     def __init__(self, store: Store) -> None:

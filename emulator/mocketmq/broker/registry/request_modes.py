@@ -46,7 +46,7 @@ class RequestMode(NamedTuple):
 class RequestModes:
     """All request modes. They outlive their topics and groups, as upstream, until :meth:`forget`.
 
-    Reads come from memory. Reads see a change once it is committed. It is answered once it is durable.
+    Reads come from memory, and see a change once it is committed. A change is answered once it is durable.
     """
 
     def __init__(self, store: Store, topics: Topics, groups: Groups) -> None:

@@ -1,9 +1,9 @@
-"""Static topics: a fixed number of logical queues, each mapped to the queue of one broker after the other.
+"""Static topics: a fixed number of logical queues, each mapped to a queue of one broker after another.
 
 Each broker has a mapping, which lists the mapping items of its logical queues, oldest first. An item names a
 queue of a broker and the logical offset of that queue's first message. The broker of the last item is the
-leader of the logical queue, and takes its messages. The queues of the other items keep their older messages,
-which consumers get from the leader, too. The logical offset of the last item is undecided while a tool moves
+leader of the logical queue, and takes its messages. The queues of the other items keep the older messages,
+which consumers also get from the leader. The logical offset of the last item is undecided while a tool moves
 the logical queue: it depends on where the queue before it ends.
 
 Source: TopicQueueMappingManager, TopicQueueMappingUtils and LogicQueueMappingItem, 5.5.0

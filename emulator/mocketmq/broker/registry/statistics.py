@@ -1,8 +1,9 @@
 """Statistics: counts of messages put and got, in total and in the last minute, hour and day.
 
 Rates use real time, because they show how busy the broker is. An emulated clock that stands still or jumps
-would make the rates infinite or zero. Sends and receives only count. A chore samples the totals, and an
-increase is the difference between the current totals and a sample. All counts start at 0 with the broker.
+would make the rates infinite or zero. Sends and receives only increase totals, which a chore samples. The
+increase in a period is the difference between the current totals and a sample. All counts start at 0 with the
+broker.
 """
 
 from bisect import bisect_right

@@ -40,8 +40,8 @@ class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """A topic's settings besides its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
     ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers in other units. ``at`` has
-    the queues at each broker; it is empty if all brokers have the same ones. ``mappings`` has those of a
-    static topic at each broker; it is empty for other topics. A static topic always has ``at``.
+    the queues at each broker; it is empty if all brokers have the same ones. ``mappings`` has the queue
+    mapping of a static topic at each broker; it is empty for other topics. A static topic always has ``at``.
     """
 
     filter_type: str = "SINGLE_TAG"
@@ -89,7 +89,7 @@ PLAIN = TopicConfig()
 class Topic:
     """A topic's configuration and its queues, by queue id.
 
-    Each of the ``brokers`` has ``read_queues`` and ``write_queues``. If ``config.at`` says otherwise, these
+    Each of the ``brokers`` has ``read_queues`` and ``write_queues``. If brokers differ (``config.at``), these
     are the largest numbers, and ``perm`` is what any broker permits. ``queues`` has the queues of all
     brokers, in the order that ``message/broker_share.py`` describes, including some that no broker uses.
     """
@@ -125,11 +125,11 @@ class Topic:
 
     @property
     def writable_count(self) -> int:
-        """The number of queues that producers write, at all brokers."""
+        """The number of queues for producers, at all brokers."""
         return len(self.writable) if self.config.at else self.write_queues * self.brokers
 
     def writable_number(self, index: int) -> int:
-        """The number of a queue, from its index among those that producers write."""
+        """The number of a queue, from its index among the queues for producers."""
         return self.writable[index].queue_id if self.config.at else index
 
     @property
@@ -141,9 +141,9 @@ class Topic:
 
     @property
     def writable(self) -> Sequence[Queue]:
-        """The queues that producers write. A topic that all brokers have alike may not permit it.
+        """The queues for producers. If all brokers have the topic alike, its permission is not checked here.
 
-        Those of a static topic are the queues to which its logical queues are mapped now.
+        For a static topic, these are the queues to which its logical queues are mapped now.
         """
         if self.config.at:
             queues = self._where(lambda at: at.write_queues if at.perm & PERM_WRITE else 0)

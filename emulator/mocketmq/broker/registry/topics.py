@@ -110,7 +110,7 @@ class Topics:
     async def reload(self) -> None:
         """Read everything again from a restored store. Queues that still exist stay the same objects.
 
-        Keys of queues are not given out twice, so that no late write of a vanished queue can hit another one.
+        Keys are never reused, so that a late write for a queue that is gone cannot hit another queue.
         """
         known = {queue.place: queue for queue in self._queues.values() if queue.lite_topic is None}
         last_key, before = self._last_key, [*self._topics]
@@ -290,7 +290,7 @@ class Topics:
     ) -> Topic:
         """Create the topic, or change the given one; visible on return, but not yet durable.
 
-        Mappings of a static topic that are not given stay, whatever ``config`` has.
+        A static topic keeps the mappings that ``mappings`` does not replace, whatever ``config`` has.
         """
         known = topic.queues if topic is not None else self._deleted.get(name, [])
         if config is None:

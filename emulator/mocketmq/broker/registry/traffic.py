@@ -1,8 +1,8 @@
 """Traffic: messages in and out by topic, type and group, divided as in the metrics of RocketMQ 5.
 
-What is counted, and under which topic, follows BrokerMetricsManager and its callers: a delayed message comes
-in under the topic in which it waits, and again under its own once its level is over. Sizes are those of
-bodies, as in ``statistics``. All counts start at 0 with the broker.
+What is counted, and under which topic, follows BrokerMetricsManager and its callers: a delayed message counts
+as incoming for the topic in which it waits, and again for its own topic once its delay is over. Sizes are
+those of bodies, as in ``statistics``. All counts start at 0 with the broker.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ Kind = Literal["normal", "fifo", "delay", "transaction"]
 """The value of the label ``message_type``."""
 
 SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"
-"""The group to which upstream counts the messages of levels that are over."""
+"""The group for which upstream counts messages whose delay level is over."""
 
 SIZES: Final = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 """Bounds of message sizes, in bytes."""
@@ -31,7 +31,7 @@ COPIED_AT_ONCE: Final = 500
 class Traffic:
     """All counts.
 
-    ``received`` and ``received_bytes`` are by topic, group, and whether the message is a retry. The latter is
+    ``received`` and ``received_bytes`` are by topic, group, and whether the message is a retry. The last is
     None for pulling consumers, whose retries upstream does not count. ``dead`` is by the original topic and
     the group.
     """
@@ -49,7 +49,7 @@ class Traffic:
     def count_stored(self, topic: str, kind: Kind, size: int) -> None:
         """Count a message that was stored. Retries and dead letters do not count."""
         found = self.stored.get((topic, kind))
-        if found is None:  # only then, as each send pays for what is done here
+        if found is None:  # only then, because every send passes here
             if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
                 return
             found = self.stored[topic, kind] = Histogram(SIZES)

@@ -1,4 +1,4 @@
-"""Topics as clients use them: who may, and which topics their first use creates."""
+"""Finds the topic for a client's request: checks the permission, and creates the topic on first use."""
 
 import asyncio
 from typing import Final
@@ -57,10 +57,10 @@ class UsedTopics:
     async def for_send(
         self, name: str, template: Template | None = None, queue_id: int | None = None
     ) -> Topic:
-        """The topic for a client's send. Created on first use if that is on, by the template if given.
+        """The topic for a client's send, created on first use if allowed, from the template if given.
 
-        As upstream, a template creates the topic only at the broker that has the queue ``queue_id``, and also
-        if only other brokers have it. Raises InvalidArgumentError for an invalid name, NoPermissionError if
+        As upstream, a template creates the topic only at the broker that has the queue ``queue_id``, even if
+        other brokers already have it. Raises InvalidArgumentError for an invalid name, NoPermissionError if
         clients may not send to the topic, TopicNotFoundError if the topic does not exist and is not created.
         """
         topic, position = self.ready_for_send(name), None
@@ -107,7 +107,7 @@ class UsedTopics:
             del self._turns[name]
 
     async def for_receive(self, name: str) -> Topic:
-        """The topic for a consumer, created on first use if that is on. Raises the errors of ``for_send``."""
+        """The topic for a consumer, created on first use if allowed. Raises the errors of ``for_send``."""
         topic = self._topics.find_topic(name)
         if topic is None:
             check_topic_name(name)
@@ -128,7 +128,7 @@ class UsedTopics:
         return await self.for_receive(name)
 
     async def for_route(self, name: str, *, is_needed: bool = False) -> Topic:
-        """The topic for a request for its route. Created if that is on.
+        """The topic for a request for its route, created if the settings allow it.
 
         ``is_needed`` means that the client cannot send without a route, so the topic is created as by a send.
         Raises TopicNotFoundError with advice.
@@ -171,10 +171,10 @@ class UsedTopics:
     async def _first_use(
         self, name: str, template: Template | None = None, position: int | None = None
     ) -> Topic:
-        """Create a topic by the template, or a system topic with upstream's number of queues.
+        """Create a topic from the template, or a system topic with upstream's number of queues.
 
-        Retry and dead-letter topics have one queue. Given ``position``, only that broker gets a topic made by
-        the template.
+        Retry and dead-letter topics have one queue. If ``position`` is given, a topic from the template is
+        created only at that broker.
         """
         is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         like = None if is_of_group and template is None else self._like(template)
@@ -190,7 +190,7 @@ class UsedTopics:
         return await self._topics.put_at(name, at, replace=False)
 
     def _like(self, template: Template | None) -> tuple[int, int] | None:
-        """The number of queues and the permission for a topic created on first use; None if that is off."""
+        """The number of queues and the permission for a new topic; None if it must not be created."""
         if template is None:
             return (self.default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
         topic = self._topics.find_topic(template.topic)

@@ -1,6 +1,6 @@
 """Users of RocketMQ 5 that clients create and change, kept in the store.
 
-Refusals have the words of AuthenticationMetadataManagerImpl and AuthorizationMetadataManagerImpl, 5.5.0.
+Errors use the words of AuthenticationMetadataManagerImpl and AuthorizationMetadataManagerImpl, 5.5.0.
 """
 
 import json
@@ -83,7 +83,7 @@ class Users:
     async def update(
         self, name: str, password: str | None, user_type: str | None, status: str | None
     ) -> None:
-        """Change what is given of a user. Raises AuthError."""
+        """Change the given attributes of a user. Raises AuthError."""
         self._check_stored(name)
         _check_blank(username=name)
 
@@ -113,7 +113,7 @@ class Users:
         await self._writer.commit(work, alone=True)
 
     async def add_policies(self, name: str, policies: Policies) -> None:
-        """Add to a user's policies. An entry replaces one about the same resource. Raises AuthError."""
+        """Add to a user's policies. An entry replaces one for the same resource. Raises AuthError."""
         self._check_stored(name)
 
         def change(old: UserAccount | None) -> UserAccount:
@@ -124,7 +124,7 @@ class Users:
         await self._put(name, change)
 
     async def delete_policies(self, name: str, policy_type: str, resource: Resource | None) -> None:
-        """Delete the entry about exactly this resource, or all policies without one. Raises AuthError."""
+        """Delete the entry for exactly this resource, or all policies if it is None. Raises AuthError."""
         self._check_stored(name)
 
         def change(old: UserAccount | None) -> UserAccount:
@@ -151,7 +151,7 @@ class Users:
         return users
 
     def _check_stored(self, name: str) -> None:
-        """Raise AuthError if the user is not one of the store."""
+        """Raise AuthError unless the user is in the store."""
         if name in self._all().by_key:
             raise AuthError(
                 f"User:{name} is declared by the broker's setting acl or access_keys; change it there"
