@@ -1,4 +1,4 @@
-"""Committed offsets: how far groups have consumed their queues, as pulling consumers read and report it.
+"""Committed offsets: how far groups have consumed their queues, as pulling consumers read and report.
 
 A commit must change memory before the client's next request is handled, as upstream. No method may therefore
 await anything before memory has changed. A commit is durable before it is answered. Receipts below a
@@ -54,7 +54,7 @@ class CommittedOffsets:
 
         With ``anew``, a group that is new to the queue begins at the oldest message, unless retention has
         removed messages, as upstream in a young queue (docs/protocol/remoting.md §2.4). Missing groups and
-        topics are not created. The kept offset of a deleted group also counts.
+        topics are not created. The offset kept from a deleted group also counts.
         """
         queue, group = self._topics.find_queue(topic_name, queue_id), self._groups.find_group(group_name)
         group_queue = group.queues.get(queue) if group and queue else None
@@ -92,8 +92,8 @@ class CommittedOffsets:
         """Handle a pulling consumer's periodic report of its offset. Returns False if it missed a reset.
 
         The group goes back only if the report is lower than the previous report, because other members may
-        have acknowledged more by receipt. Ignores offsets outside the queue, groups and topics that a client
-        remembers from before a reset, and offsets of a client that has not been notified of a reset
+        have acknowledged more by receipt. Ignores offsets outside the queue, missing topics, missing groups
+        that may not be created, and offsets of a client that has not been notified of a reset
         (ConsumerManageProcessor.java, 5.3.3). Without ``is_durable``, the report is stored with the next
         durable one.
         """
@@ -154,8 +154,8 @@ class CommittedOffsets:
                     save_outcome(batch, group.name, receipt.log_offset, Outcome.PASSED.value, if_open=True)
                 group_queue.save(batch, group_queue.next_offset)
 
-        # A separate transaction, because a closed message may be received again at once. Its receipt must be
-        # closed before.
+        # In a separate transaction, because a message may be received again as soon as it is closed. Its old
+        # receipt must be closed before that.
         await self._writer.commit(work, alone=any(moved.values()))
 
     def _note_acked(self, group: ConsumingGroup, queue: Queue, offset: int) -> None:

@@ -38,7 +38,7 @@ class ConsumingGroup:
         self.name = registered.name
         self.is_deleted = False
         self.queues: dict[Queue, GroupQueue] = {}
-        # Where members pull from a queue in which the group has no offset yet, as none has committed.
+        # Positions of pulling members in queues in which no member has committed an offset yet.
         self.uncommitted: dict[Queue, GroupQueue] = {}
         # Delayed messages pulled from the committed offset on: log offsets by queue and queue offset.
         self.pulled: dict[Queue, dict[int, int]] = {}
@@ -59,7 +59,7 @@ class ConsumingGroup:
         return found
 
     def in_uncommitted(self, queue: Queue, offset: int) -> GroupQueue:
-        """Where members pull from a queue in which the group has no offset, from ``offset`` on at first."""
+        """The position of members in a queue without a committed offset; a new one begins at ``offset``."""
         found = self.uncommitted.get(queue)
         if found is None:
             found = self.uncommitted[queue] = GroupQueue(self, queue, offset)
@@ -67,7 +67,7 @@ class ConsumingGroup:
         return found
 
     def find_position(self, queue: Queue) -> GroupQueue | None:
-        """Where the group is in this queue, even if no member has committed an offset."""
+        """The group's position in this queue, even if no member has committed an offset."""
         return self.queues.get(queue) or self.uncommitted.get(queue)
 
     def check_exists(self) -> None:
@@ -78,7 +78,8 @@ class ConsumingGroup:
     def gives_up(self, receipt: Receipt) -> bool:
         """Whether a message becomes a dead letter at the end of its invisible time.
 
-        Half messages never do. Popped messages do not either, because their clients count attempts.
+        Half messages never do. Popped messages do not either: :meth:`Pops.pop_within_retries`, or a remoting
+        client itself, counts their attempts.
         """
         is_over = receipt.times > 0 and receipt.reconsume_times + receipt.times > self.registered.max_retries
         return is_over and not receipt.pop_ms and self.name != HALF_GROUP
@@ -86,7 +87,8 @@ class ConsumingGroup:
     def turn_by_priority(self, topic: Topic) -> bool:
         """Whether the group's next receive gets the highest priority of the topic first. Counts the receive.
 
-        Of each hundred receives that find messages, the first ``priority.factor`` do, so that tests repeat.
+        Of each hundred receives that find messages, the first ``priority.factor`` do, so that tests are
+        reproducible.
         5.5.0 draws a random number instead, unless ``popConsumerKVServiceEnable`` is set
         (PopMessageProcessor and PopConsumerService).
         """
@@ -142,8 +144,8 @@ class ConsumingGroups:
     async def reload(self, topics: Topics, following: Callable[[str], bool]) -> list[GroupQueue]:
         """Read all offsets again from a restored store, and close all receipts.
 
-        ``following`` says whether a group has connected consumers that keep offsets in memory. These continue
-        at the restored offsets: their positions get a notice, and are returned.
+        ``following`` says whether a group has connected consumers that keep offsets in memory. These
+        consumers continue at the restored offsets: the positions of the group get a notice, and are returned.
         """
         for name, group in [*self._groups.items()]:
             for receipt in [*group.receipts.values()]:
@@ -182,7 +184,7 @@ class ConsumingGroups:
         return group
 
     def desert(self, name: str) -> None:
-        """Note that the group has no member left; the next one pulls what was not acknowledged."""
+        """Note that the last member has left; the next member pulls what was not acknowledged."""
         if (group := self._groups.get(name)) is not None:
             for group_queue in (*group.queues.values(), *group.uncommitted.values()):
                 group_queue.is_deserted = True
@@ -253,7 +255,7 @@ class ConsumingGroups:
         batch.on_commit(partial(self._forget_queues, queues))
 
     def cut_queues(self, batch: Batch, ends: Mapping[Queue, int]) -> None:
-        """Let every group go back to the ends of queues that lose their newest messages."""
+        """Move every group back to the ends of queues that lose their newest messages."""
         for queue, end in ends.items():
             cut_progress(batch, queue, end)
         batch.on_commit(partial(self._cut_queues, ends))
@@ -271,7 +273,7 @@ class ConsumingGroups:
                     offsets[queue] = min(offsets[queue], end)
 
     def go_back(self, batch: Batch, offsets: Mapping[tuple[str, Queue], int]) -> None:
-        """Undo commits: let groups, by name, be at these offsets of queues again if they are beyond."""
+        """Undo commits: move groups back to these offsets, by group name and queue, if they are beyond."""
         for (name, queue), offset in offsets.items():
             group = self.find_group(name)
             group_queue = group.queues.get(queue) if group else None

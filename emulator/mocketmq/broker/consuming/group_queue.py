@@ -20,7 +20,7 @@ from mocketmq.store.database import Database
 
 
 class Notice(Enum):
-    """A reset of which a group's pulling consumers have yet to be notified. Their commits are out of date."""
+    """A reset of which pulling consumers have yet to be notified. Until then, their commits are outdated."""
 
     DUE = auto()
     """The next pull will be answered with the new offset."""
@@ -89,7 +89,7 @@ class GroupQueue:
 
     @property
     def in_flight(self) -> int:
-        """The number of messages with consumers, without postponed messages."""
+        """The number of messages that consumers have received, without postponed ones."""
         received = sum(one.is_in_flight and not one.waits_for_retry for one in self.open.values())
         if self.reported is None or self.is_deserted:
             return received
@@ -102,7 +102,7 @@ class GroupQueue:
         return sum(receipt.waits_for_retry for receipt in self.open.values())
 
     def finish(self, offset: int) -> list["Receipt"]:
-        """Finish all messages below ``offset``. Returns the receipts closed by that."""
+        """Finish all messages below ``offset``. Returns the receipts that this has closed."""
         self.next_offset, self.reported = max(self.next_offset, offset), offset
         return self._end(receipt for receipt in self.open.values() if receipt.queue_offset < offset)
 
@@ -121,7 +121,7 @@ class GroupQueue:
             self.saved_offset = min(self.saved_offset, end)
 
     def begin_restored(self, saved_offset: int | None, *, has_notice: bool) -> None:
-        """Begin at the offset of a restored store; at the oldest message, if it has none."""
+        """Begin at the offset in a restored store, or at the oldest message if there is none."""
         offset = self.queue.min_offset if saved_offset is None else saved_offset
         self.next_offset = self.pulled_offset = offset
         self.saved_offset, self.reported, self.is_deserted = saved_offset, None, False

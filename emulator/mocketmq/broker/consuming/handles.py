@@ -4,9 +4,9 @@ The format is ``<log offset>-<times taken>-<check of the group>-<check of the to
 can therefore recognize a handle of an earlier delivery, or of another group or topic, without storing
 handles. The handle of a popped message ends with ``-<pop_ms>``, which changes with the invisible time.
 
-Restoring a snapshot makes log offsets repeat, and consumers may still have handles of deliveries that it
-has undone. Handles issued afterwards therefore have ``Receipts.epoch``, the number of restores, in the
-upper bits of the times taken.
+After a snapshot is restored, log offsets repeat, and consumers may still have handles of deliveries that the
+restore has undone. Handles issued afterwards therefore contain ``Receipts.epoch``, the number of restores, in
+the upper bits of the times taken.
 """
 
 import zlib
@@ -66,7 +66,7 @@ def check_handle(handle: str, group_name: str, topic_name: str) -> None:
 
 
 def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Receipt:
-    """Return the receipt of a handle. Raises ReceiptSpentError for a past handle, otherwise ReceiptError."""
+    """Return a handle's receipt. Raises ReceiptSpentError if it has expired, otherwise ReceiptError."""
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
     log_offset, times, for_group, for_topic, pop_ms = _parts(handle)

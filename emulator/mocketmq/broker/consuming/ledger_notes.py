@@ -1,4 +1,4 @@
-"""Pull and commit times: written to the ledger in the background. The newest are also kept in memory.
+"""Pull and commit times: written to the ledger in the background, the newest also kept in memory.
 
 No response waits for a note to be stored, unless too many are unstored. Events are made from the notes in
 memory, because the store has no times of pulls and commits.
@@ -53,11 +53,11 @@ class PullTrail:
         self._add_step(Step(at_us, group, queue, offsets, is_commit=True))
 
     def forget(self, queues: Collection[Queue]) -> None:
-        """Remove the steps in these queues, whose offsets begin again."""
+        """Remove the steps in these queues, because their offsets start over."""
         self.remove(lambda step: step.queue in queues)
 
     def cut(self, ends: Mapping[Queue, int]) -> None:
-        """Remove offsets from these on, which the queues will use again."""
+        """Remove the offsets from these ends on, because the queues will reuse them."""
         cut = []
         for step in self.steps:
             end = ends.get(step.queue)
@@ -82,8 +82,8 @@ class PullTrail:
 class LedgerNotes:
     """Writes the times at which delayed messages, given by log offset, were pulled and acknowledged.
 
-    A note has the time at which it was made, even if it is stored later. A kill or a power cut may lose the
-    last notes, but no messages.
+    A note contains the time at which it was made, even if it is stored later. A kill or a power cut may lose
+    the last notes, but no messages.
     """
 
     def __init__(self, writer: Writer, ledger: LedgerWriter) -> None:

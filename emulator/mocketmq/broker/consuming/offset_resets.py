@@ -1,4 +1,4 @@
-"""Find offsets by time, and reset groups to offsets.
+"""Finds offsets by time, and resets groups to offsets.
 
 docs/protocol/remoting.md §2.4, §2.6 and §2.10
 """
@@ -68,7 +68,7 @@ class Offsets:
 
         ``lower`` finds the first message stored at that time or later, or the end of the queue. ``upper``
         finds the last message stored at that time or earlier, or the first message. ``nearest`` finds the
-        closest message, the older one of two.
+        closest message, or the older of two that are equally close.
         """
         queue = self._topics.find_queue(topic, queue_id)
         return 0 if queue is None else await self._search(queue, timestamp_ms, side)

@@ -1,4 +1,4 @@
-"""Long polls: requests that wait for messages in a topic or a queue, or for any change of the store."""
+"""Long polls: wakes waiting requests when a message arrives in their topic or queue."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -23,9 +23,9 @@ def _nothing_more(_event: asyncio.Event) -> AbstractContextManager[None]:
 
 
 class Polls:
-    """Wakes long polls when a message arrives in their topic or queue.
+    """Wakes long polls when a message arrives in their topic or queue, or after any change of the store.
 
-    ``on_lite`` is called for a message in a lite topic instead, because only its subscribers are to look.
+    For a message in a lite topic, ``on_lite`` is called instead, because only the subscribers need to look.
     """
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ class PopTarget(NamedTuple):
 
     For a lite subscription, ``lites`` has the queues of lite topics that may have messages, and ``source``
     wakes long polls when one is added. Each of these queues is popped in order. All messages, retries
-    included, are of the broker with this ``share``.
+    included, come from the broker with this ``share``.
     """
 
     group: ConsumingGroup
@@ -76,7 +76,7 @@ class PopTarget(NamedTuple):
 class Popped(NamedTuple):
     """Popped messages, and the number of remaining messages regardless of the filter.
 
-    The messages are by queue, or by priority in a topic of type ``priority``.
+    The messages are ordered by queue, or by priority in a topic of type ``priority``.
     """
 
     messages: Sequence[InFlightMessage]
@@ -182,7 +182,7 @@ class Pops:
         attempt: str,
         load: MemoryReservation,
     ) -> Sequence[InFlightMessage]:
-        """Pop, in order if the group consumes so. Messages beyond the group's retries become dead letters.
+        """Pop, in the order that the group requires. Messages beyond its retries become dead letters.
 
         Upstream's proxy makes these dead letters for gRPC clients (ConsumerProcessor.java, 5.3.3). Popping
         remoting clients forward dead letters themselves.
@@ -222,7 +222,7 @@ class Pops:
         )
 
     async def _begin_at_end(self, target: PopTarget) -> None:
-        """Begin at the last message. Durable, otherwise the group would begin at a later one after a kill."""
+        """Begin at the last message, durably, because the group must not begin later after a kill."""
         group = target.group
         anew = [queue for queue in target.queues if queue not in group.queues and not queue.is_young]
 
@@ -245,7 +245,7 @@ class Pops:
             )
 
     def _held_by(self, target: PopTarget, attempt: str) -> list[Receipt]:
-        """The unsettled messages of the last pop, if the same attempt made it."""
+        """The unsettled messages of the last pop, if that pop had the same ``attempt``."""
         known = [target.group.queues.get(queue) for queue in target.queues]
         return [
             receipt

@@ -27,7 +27,7 @@ from mocketmq.store.store import Store
 _STORED_UNTIL = """
 SELECT queue_offset FROM messages WHERE queue_key = ? AND store_us <= ? ORDER BY queue_offset DESC LIMIT 1"""
 MAX_NOTED = 10_000
-"""Maximum number of pulled delayed messages remembered for the ledger, by group and queue."""
+"""Maximum number of pulled delayed messages per group and queue that are remembered for the ledger."""
 
 
 class PullStatus(Enum):
@@ -156,7 +156,7 @@ class Pull:
         if offset == high:
             return Pulled(PullStatus.OFFSET_OVERFLOW_ONE, offset, low, high, [])
         if offset > high:
-            end = high if until_us is None else offset  # a slave that is behind sends no consumer back
+            end = high if until_us is None else offset  # a slave that is behind must not send consumers back
             return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, end, low, high, [])
         span = Span(queue, offset, min(high, offset + SCAN), tag_filter.hashes)
         if isinstance(tag_filter, SqlFilter):
@@ -206,8 +206,8 @@ class Pull:
         A message that does not pass the filter does not end the long poll. The ledger records the first pull
         of each delayed message. Offsets do not change. A consumer not yet notified of a reset gets the new
         offset. A reset also ends the wait, unless the consumer ``gets_resets`` by a push. ``limit``
-        and ``max_bytes`` can only lower the broker's limits. With ``until_us``, the queue ends before the
-        messages that were stored later, and nothing is waited for. Raises the errors of ``admit``.
+        and ``max_bytes`` can only lower the broker's limits. With ``until_us``, the queue ends before
+        messages that were stored later, and the pull does not wait. Raises the errors of ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit = min(max(limit, 1), self._max_messages)
@@ -227,14 +227,14 @@ class Pull:
             )
         is_beyond = pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0
         if is_beyond and until_us is None:
-            # The client has offsets that the broker no longer has, for example because it has started empty.
+            # The client has an offset that the broker no longer has, for example because the store is new.
             group_queue = group.queues.get(queue)
             pulled = pulled._replace(next_offset=group_queue.committed_offset if group_queue else 0)
         await self._note_pulled(group, queue, pulled.messages)
         return pulled
 
     def _find_uncommitted(self, group: ConsumingGroup, queue: Queue, offset: int) -> GroupQueue | None:
-        """Where the group pulls from a queue before its first commit; None for tools and for broadcasts."""
+        """The group's position in a queue before its first commit; None for tools and for broadcasts."""
         if is_system_group(group.name) or not 0 <= offset <= queue.next_offset:
             return None
         live = self._clients.find_connected_group(group.name)

@@ -1,6 +1,7 @@
-"""A receipt: the state of one message at one consumer group. Only this module changes that state.
+"""A receipt: one message's state at one group, and ``visible_us``, the end of the invisible time.
 
-A receipt is in exactly one state. :data:`TRANSITIONS` lists every transition::
+Only this module changes the state. A receipt is in exactly one state. :data:`TRANSITIONS` lists every
+transition::
 
     NEW ──► RESERVED ◄──► FREE ◄─── time is up ─── HELD      FREE, HELD ◄──► SETTLING ──► CLOSED
               │ ▲                                  ▲ │

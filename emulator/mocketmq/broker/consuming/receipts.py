@@ -38,7 +38,7 @@ class Receipts:
     """Changes receipts. ``expiries`` orders receipts in flight by the end of their invisible time.
 
     ``checks`` orders half messages by the time of their next check-back. ``on_step`` is called with a receipt
-    that was given (no outcome) or settled, and the instant.
+    that was given to a receiver (no outcome) or settled, and the instant.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Receipts:
         self._polls = polls
         self._ledger = ledger
         self.on_step: Callable[[Receipt, Outcome | None, int], None] | None = None
-        # The number of restored snapshots. Handles have it, as log offsets repeat after a restore.
+        # The number of restored snapshots. Handles contain it, because log offsets repeat after a restore.
         self.epoch = 0
 
     async def reload(self) -> None:
-        """Read the open receipts again from a restored store, after those before were closed."""
+        """Read the open receipts again from a restored store, after the former ones were closed."""
         self.epoch += 1
         await self.load()
 
@@ -94,7 +94,7 @@ class Receipts:
         self.watch(receipt)
 
     def undo_acknowledgement(self, batch: Batch, row: OpenReceipt) -> None:
-        """Let the group have the message in flight again, until the end of its invisible time."""
+        """Put the message in flight again for the group, until the end of its invisible time."""
         group = self.groups.find_group(row.group_name)
         if group is None or row.log_offset in group.receipts:
             return
@@ -159,11 +159,11 @@ class Receipts:
         messages: Sequence[StoredMessage],
         outcomes: Mapping[int, Outcome],
     ) -> None:
-        """Let the group have consumed messages of this queue that the same transaction stores.
+        """Mark messages of this queue, stored in the same transaction, as consumed by the group.
 
-        ``outcomes`` has the outcome of each such message by its log offset. The group's offset is then above
-        the last one, and the other messages below are visible to the group, as if they had been given back.
-        Without outcomes, the group has an offset in the queue below all messages.
+        ``outcomes`` maps the log offset of each consumed message to its outcome. The group's offset is then
+        above the last consumed message. Messages below that have no outcome are visible to the group, as if
+        they had been given back. Without outcomes, the group's offset in the queue is below all messages.
         """
         is_new = queue not in group.queues
         group_queue = group.in_queue(queue)

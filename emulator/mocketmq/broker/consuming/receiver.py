@@ -1,4 +1,4 @@
-"""Consuming by receipt: receive.
+"""Consuming by receipt: receives messages, and takes them back if their response was lost.
 
 The life of a message for one group::
 
@@ -11,7 +11,7 @@ The life of a message for one group::
 A message in flight is invisible to the rest of its group until its invisible time ends
 (``visibility``). A receive is committed before it is answered, so a kill loses no receipt. It does
 not wait for durability, because a power cut that undoes it only costs one more delivery. ``selection``
-chooses the messages, ``settler`` has the further steps, and ``receipt`` all states.
+chooses the messages, ``settler`` implements the further steps, and ``receipt`` describes all states.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class Receiver:
     ) -> list[InFlightMessage]:
         """Like ``receive``, but also for groups and topics that clients may not use.
 
-        Raises BrokerDownError for a pop from a broker that clients do not reach.
+        Raises BrokerDownError for a pop from a broker that clients cannot reach.
         """
         group, topic_name = request.group, request.topic.name
 
@@ -136,7 +136,7 @@ class Receiver:
         return await self._polls.wait_for(look, sources, wait_s)
 
     def _room(self, request: ReceiveRequest) -> int:
-        """The number of messages of the topic that the group may have in flight in addition."""
+        """How many more messages of the topic the group may have in flight."""
         group, most = request.group, self._most_in_flight
         if most is None or len(group.receipts) + request.limit <= most:
             return request.limit

@@ -1,7 +1,8 @@
 """Retries and dead letters: decides which of them a message becomes when a consumer gives it back.
 
-Two others decide the same: ``ConsumingGroup.gives_up`` when an invisible time ends, and
-``RetryLimit`` (``sending/intake``) for retries that clients send themselves.
+This decision is also made by ``ConsumingGroup.gives_up`` when an invisible time ends, by
+``Pops.pop_within_retries`` when a gRPC client pops, and by ``RetryLimit`` (``sending/intake``) for retries
+that clients send themselves.
 Source: docs/protocol/remoting.md §6.2
 """
 

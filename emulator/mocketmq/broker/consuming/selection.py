@@ -7,7 +7,8 @@ the redelivered ones, as upstream. A redelivery that the receiver's filter refus
 it. All topics of a group share its retry queues; order is kept for each topic separately.
 
 In a topic of type ``priority``, a receive without order gets new messages first, beginning with the highest
-queue, and redeliveries if there is room left. Upstream has these in a retry topic, which it looks at last.
+queue, and redeliveries if there is room left. Upstream reads redeliveries from a retry topic, and does so
+last.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -57,7 +58,7 @@ class ReceiveRequest(NamedTuple):
     also from the group's retry topic. The bodies have up to ``max_bytes`` in total, unless the first alone is
     larger, or as many bytes as ``load`` has room for. With ``popped``, receipts get a ``pop_ms``.
 
-    All messages are of the broker with this ``share``, or of any broker if there is only one share.
+    All messages come from the broker with this ``share``, or from any broker if there is only one share.
 
     For a lite subscription, ``queues`` changes while the request waits, and ``source`` wakes its long poll.
     """

@@ -1,4 +1,4 @@
-"""Settling by receipt: acknowledge, give back, extend.
+"""Settling by receipt: acknowledges messages, gives them back, and extends their invisible times.
 
 A settlement is committed and durable before it is answered, so neither a kill nor a power cut loses it.
 """
@@ -136,12 +136,12 @@ class Settler:
         return settled
 
     def check_broker(self, group_name: str, handle: str) -> None:
-        """Raise BrokerDownError if clients do not reach the broker of the message with this handle."""
+        """Raise BrokerDownError if clients cannot reach the broker of the message with this handle."""
         if self._brokers.unreachable and (found := self.broker_of(group_name, handle)) is not None:
             self._brokers.check_is_reachable(found.share)
 
     def broker_of(self, group_name: str, handle: str) -> RegisteredBroker | None:
-        """The broker of the message with this handle, if it is of one: lite topics are of the whole cluster.
+        """The broker of the message with this handle; None for lite topics, which belong to the cluster.
 
         Raises ReceiptError for an invalid handle.
         """
@@ -171,7 +171,7 @@ class Settler:
         return changed
 
     async def suspend(self, group_name: str, handle: str, invisible_us: int) -> None:
-        """Make the messages of a lite topic that one pop got visible again later; the pop does not count.
+        """Postpone the messages of a lite topic that the same pop returned; the pop does not count.
 
         Raises ReceiptError, also for a message without a lite topic.
         """

@@ -1,8 +1,9 @@
-"""When messages in flight are visible again: at the end of their invisible time, unless it is renewed.
+"""Ends invisible times: makes expired messages visible or dead, and renews those of gRPC push consumers.
 
-A message that was not settled in time is visible again, or becomes a dead letter. A gRPC push consumer
-requests no invisible time. Its messages are invisible for a minute, which is renewed shortly before it ends
-while the client is alive, for up to three hours in total, as upstream does (ReceiptHandleProcessor, 5.3.3).
+A message that was not settled in time becomes visible again, or a dead letter. A gRPC push consumer requests
+no invisible time. Its messages are invisible for a minute at first. While the client is alive, the broker
+renews this time shortly before it ends, for up to three hours in total, as upstream does
+(ReceiptHandleProcessor, 5.3.3).
 """
 
 import heapq

@@ -3,11 +3,13 @@
 Each function makes an expression from its operands, and refuses operands that upstream's parser refuses. The
 source is ``filter/.../expression`` of 5.3.3, mainly ComparisonExpression. Some rules are surprising:
 
-- A property is text, or null if the message does not have it. Compared with a number, it is parsed as a
-number of the same type. ``a > 1`` needs 32 bits, ``a > 9999999999`` 64, and only ``a > 1.0`` accepts ``2.5``.
+- A property is text, or null if the message does not have it. If it is compared with a number, its text is
+  parsed as the type of that number: ``a > 1`` needs 32 bits, ``a > 9999999999`` 64, and only ``a > 1.0``
+  accepts ``2.5``.
 - Text that cannot be parsed ends the evaluation. The message then does not match, even if the other side of
-an OR would. - ``=`` is false if only its right side is null, and null if only its left side is null. Two
-nulls are equal. - A property by itself is never true, only false or null.
+  an OR would.
+- ``=`` is false if only its right side is null, and null if only its left side is null. Two nulls are equal.
+- A property by itself is never true, only false or null.
 """
 
 import re
@@ -267,7 +269,7 @@ def _ranged(value: Expression, low: Expression, high: Expression, *, decisive: b
 
 
 def ordered(left: Expression, right: Expression, holds: Callable[[int, int], bool]) -> Expression:
-    """``>``, ``>=``, ``<`` or ``<=``, as ``holds`` says of the comparison with 0."""
+    """``>``, ``>=``, ``<`` or ``<=``: ``holds`` compares the result of the comparison with 0."""
     _check_ordered(left)
     _check_ordered(right)
     one, other = left.evaluate, right.evaluate

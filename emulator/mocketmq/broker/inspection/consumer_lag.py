@@ -26,7 +26,7 @@ _Place = tuple[int, int]
 class TopicLag:
     """A group's lag in a topic at a broker, by the broker's index.
 
-    ``unread`` messages were never received; ``ready`` ones are with no consumer.
+    ``unread`` counts messages that the group never received, ``ready`` those that no consumer has now.
     ``unsettled_us`` is the store time of the oldest message that the group has not settled, ``unread_us``
     that of the oldest one that it has not received; None if there is none, or if it could not be read.
     """

@@ -75,7 +75,7 @@ class QueueTimes(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class GroupProgress:
-    """Answers from memory, with times from the store."""
+    """Reads progress from memory, and times from the store."""
 
     _store: Store
     _registry: Registry

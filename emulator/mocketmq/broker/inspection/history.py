@@ -86,8 +86,9 @@ class Histories:
     async def records(self, message_id: str) -> list[StoredMessage]:
         """The records of a message, oldest first, by its unique key or the id of any of its records.
 
-        A message that was delayed or retried has several records. Of more than ``MAX_FOUND_BYTES`` only the
-        newest are returned, and the one that the id names. Raises MessageNotFoundError.
+        A message that was delayed or retried has several records. If their bodies exceed
+        ``MAX_FOUND_BYTES``, only the newest are returned, and the one that the id names. Raises
+        MessageNotFoundError.
         """
         records, _ = await self._records(message_id)
         return records
@@ -114,7 +115,7 @@ class Histories:
         return found, omitted
 
     def _is_ours(self, host: str, named: StoredMessage) -> bool:
-        """Whether clients reach the broker at this ``host:port``, or did when the message was stored.
+        """Whether clients use this ``host:port`` for the broker, or did when the message was stored.
 
         Each client gets the address to which it connected, so any address of this machine is accepted.
         """

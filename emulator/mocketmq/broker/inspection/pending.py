@@ -1,4 +1,4 @@
-"""List pending delayed messages, cancel them, deliver them now, or recall them for their senders."""
+"""Lists pending delayed messages, cancels them, delivers them now, or recalls them for their senders."""
 
 import base64
 import binascii
@@ -220,7 +220,7 @@ def recall_handle_of(sent: SendResult, brokers: ClusterBrokers, *, of_levels: bo
 
 
 class Recalls:
-    """Cancels delayed messages for their senders. Upstream has recalls since 5.3, for timers, if enabled."""
+    """Cancels delayed messages for their senders. Upstream can since 5.3, for timers, if that is enabled."""
 
     def __init__(self, clock: Clock, topics: Topics, pending: PendingMessages) -> None:
         self._clock = clock

@@ -19,9 +19,9 @@ from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.queue import LiteQueue
 
 LEAST_US: Final = 900 * US_PER_S
-"""The least time after which a lite topic expires, whatever its parent says (minLiteTTl)."""
+"""Minimum time after which a lite topic expires, whatever its parent's setting (minLiteTTl)."""
 
-# The primary key of receipts begins with the group. Receipts must go first, as the messages name their rows.
+# The primary key of receipts begins with the group. Receipts go first, because messages identify their rows.
 _DELETE_RECEIPTS: Final = (
     "DELETE FROM receipts WHERE group_name IN (SELECT name FROM groups)"
     " AND log_offset IN (SELECT log_offset FROM messages WHERE queue_key = ?)"
@@ -46,7 +46,7 @@ class LiteExpiry:
         batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
 
     def expires_us(self, queue: LiteQueue) -> int | None:
-        """When the lite topic expires if no message comes before; None if it never does."""
+        """The instant at which the lite topic expires without a new message; None if it never does."""
         parent = self._topics.find_topic(queue.topic)
         minutes = parent.config.lite_expiration if parent else 0
         return None if minutes <= 0 else queue.last_us + max(minutes * 60 * US_PER_S, LEAST_US)
@@ -75,5 +75,5 @@ class LiteExpiry:
             yield Due(due[BATCH - 1][0], None)
 
     def _expire(self, queue: LiteQueue, batch: Batch) -> None:
-        if queue not in batch.next_offsets:  # else a message has come in this transaction
+        if queue not in batch.next_offsets:  # else a message has arrived in this transaction
             self.delete(batch, [queue])

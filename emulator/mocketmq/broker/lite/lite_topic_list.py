@@ -12,7 +12,7 @@ from mocketmq.store.queue import LiteQueue
 
 
 class LiteTopicState(msgspec.Struct, frozen=True):
-    """A lite topic. ``groups`` are those that have yet to get or to settle messages of it."""
+    """A lite topic. ``groups`` are the groups that have not yet settled all its messages."""
 
     name: str
     min_offset: int

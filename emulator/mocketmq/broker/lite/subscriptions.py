@@ -1,9 +1,9 @@
 """Subscriptions to lite topics (LiteSubscriptionRegistryImpl and LiteEventDispatcher of 5.5.0).
 
-A client subscribes to names, whether or not there are lite topics of these names yet. Its subscription keeps
-in ``ready`` the lite topics in which its group may have messages to get: a message that arrives adds its lite
-topic, and a receive that finds nothing left there removes it. So a receive looks at a few queues, however
-many a client subscribes to.
+A client subscribes to names, whether or not lite topics with these names exist yet. The subscription keeps in
+``ready`` the lite topics that may have messages for the client's group: an arriving message adds its lite
+topic, and a receive that finds no more messages removes it. A receive therefore looks at a few queues,
+however many lite topics the client subscribes to.
 
 Subscriptions are only in memory, as upstream. SDKs repeat them every 30 s.
 """
@@ -39,7 +39,7 @@ from mocketmq.store.queue import LiteQueue, Queue
 MAX_SUBSCRIPTIONS: Final = 100_000
 """Maximum number of lite topics in the subscriptions of all clients (maxLiteSubscriptionCount)."""
 STALE_US: Final = 180 * US_PER_S
-"""How long a subscription lasts that its client does not repeat, in real time."""
+"""Real time after which a subscription ends unless its client repeats it."""
 
 
 class StartKind(Enum):
@@ -65,7 +65,7 @@ class LiteStart(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False, slots=True)
 class LiteSubscription:
-    """The lite topics of one client, by name, and those in which its group may have messages to get."""
+    """The lite topics of one client, by name, and those that may have messages for its group."""
 
     client_id: str
     group: ConsumingGroup
@@ -82,11 +82,11 @@ class LiteSubscription:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it has all lite topics of the parent."""
+        """Whether the subscription covers all lite topics of the parent."""
         return self.group.registered.config.is_lite_wildcard
 
     def drop_drained(self) -> None:
-        """Remove lite topics whose messages the group has settled, or will get by another client."""
+        """Remove lite topics whose messages the group has settled, or will receive through another client."""
         for queue in list(self.ready):
             if not has_more(self.group, queue):
                 del self.ready[queue]
@@ -133,13 +133,13 @@ class LiteSubscriptions:
         return self._clients.get(client_id)
 
     def arrived(self, queue: LiteQueue) -> None:
-        """Make the subscribers of a lite topic look, because a message has become visible in it."""
+        """Make the subscribers of a lite topic look for messages, because one has become visible in it."""
         for each in self.of(queue.topic, queue.name):
             each.ready[queue] = None
             self._polls.wake(each.source)
 
     def wake(self, group_name: str, client_id: str = "") -> None:
-        """Make the group's clients, or one of them, look for messages in all lite topics of theirs."""
+        """Make the group's clients, or one of them, look for messages in all their lite topics."""
         for each in self._clients.values():
             if each.group.name == group_name and client_id in ("", each.client_id):
                 existing = self._existing(each.parent, each.names)
@@ -148,7 +148,7 @@ class LiteSubscriptions:
     # Subscribing
 
     async def admit(self, group_name: str, parent: str) -> ConsumingGroup:
-        """The group for a client that consumes lite topics, created with its parent topic if that is on.
+        """The group for a client that consumes lite topics, created with its parent topic if allowed.
 
         Raises TopicNotFoundError, InvalidArgumentError for a topic of another type or a group of another
         topic, and the errors of :meth:`Groups.for_consuming`.
@@ -160,7 +160,7 @@ class LiteSubscriptions:
             )
         known = self._registered.find_group(group_name)
         if known is None:
-            await self._registered.for_consuming(group_name)  # whether it may be created
+            await self._registered.for_consuming(group_name)  # checks whether it may be created
             config = msgspec.structs.replace(USUAL, attributes={LITE_BIND_TOPIC: parent})
             known = await self._registered.put(group_name, MAX_RETRIES, 1, config)
         if known.config.lite_parent is None:
@@ -228,7 +228,7 @@ class LiteSubscriptions:
     ) -> None:
         """Make these the lite topics of the client's subscription; all, in a group with a wildcard.
 
-        It does not get a lite topic that another client of an exclusive group has, and is notified of that.
+        In an exclusive group, the client does not get lite topics of other clients, and is notified of that.
         Raises InvalidArgumentError, and LiteSubscriptionQuotaError.
         """
         config, parent = group.registered.config, group.registered.config.lite_parent or ""
@@ -307,7 +307,7 @@ class LiteSubscriptions:
             self._make_ready(subscription, self._topics.lites.of(subscription.parent))
 
     def look_again(self) -> None:
-        """Find out anew which lite topics have messages for their subscribers, after a restore."""
+        """Determine again which lite topics have messages for their subscribers, after a restore."""
         for each in self._clients.values():
             each.ready.clear()
             lites = self._topics.lites.of(each.parent)
@@ -351,7 +351,7 @@ class LiteSubscriptions:
         return [queue for queue in found if queue is not None]
 
     async def _begin(self, group: ConsumingGroup, queues: Collection[LiteQueue], start: LiteStart) -> None:
-        """Make the group begin there in these lite topics."""
+        """Set the group's offsets in these lite topics to where ``start`` says."""
         targets: dict[Queue, int] = {}
         for queue in queues:
             target = await self._target(group, queue, start)
@@ -378,7 +378,7 @@ class LiteSubscriptions:
     # Receiving
 
     async def target(self, client_id: str, group_name: str, topic: Topic) -> PopTarget:
-        """What the client pops: the lite topics of its subscription; nothing without a subscription.
+        """What the client pops from: the lite topics of its subscription, or nothing without a subscription.
 
         Raises the errors of :meth:`admit`.
         """
@@ -391,7 +391,7 @@ class LiteSubscriptions:
 
 
 def has_more(group: ConsumingGroup, queue: LiteQueue) -> bool:
-    """Whether the group has yet to get or to settle messages of the lite topic."""
+    """Whether the lite topic has messages that the group has not settled yet."""
     known = group.queues.get(queue)
     begun = queue.min_offset if known is None else max(known.next_offset, queue.min_offset)
     return begun < queue.next_offset or (known is not None and bool(known.open))

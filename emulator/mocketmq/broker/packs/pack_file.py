@@ -1,11 +1,11 @@
-"""The file of a pack: a ZIP archive with a manifest, the snapshot of a broker, and what a person reads.
+"""The file of a pack: a ZIP archive with a manifest, the snapshot of a broker, and texts for people.
 
 ``manifest.json`` comes first. It names the format, the version that made the pack, the test, and the size
-and SHA-256 of every other member. ``state.snapshot`` is the file of a snapshot, unchanged, so the code of
+and SHA-256 of every other member. ``state.snapshot`` is an unchanged snapshot file, so the code for
 snapshots upgrades and checks it.
 
 The file may come from anywhere. It is read into memory and never unpacked into a directory. Only the members
-named here are allowed, each once and within its limit, and the directory of the archive is measured before
+named here are allowed, each once and within its limit. The size of the archive's directory is checked before
 ``zipfile`` reads it.
 """
 
@@ -40,9 +40,9 @@ MAX_EVENTS: Final = 1_000
 MAX_LINES_BYTES: Final = 16 << 20
 """Largest size of the events and of the ledger. Older lines are left out."""
 MAX_FAILURE: Final = 200_000
-"""Largest number of characters of the text that says what failed."""
+"""Maximum length, in characters, of the text that says what failed."""
 MAX_TEST: Final = 1_000
-"""Largest number of characters of a test's name."""
+"""Maximum length, in characters, of a test's name."""
 
 _LIMITS: Final = {
     MANIFEST: 64 << 10,
@@ -64,7 +64,7 @@ _BEGINNING: Final = (1980, 1, 1, 0, 0, 0)
 
 
 class PackError(EmulatorError):
-    """A file is no pack, is damaged, or needs a newer version."""
+    """A file is not a pack, is damaged, or needs a newer version."""
 
 
 class PackedMember(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class PackedMember(msgspec.Struct, frozen=True):
 
 
 class _Beginning(msgspec.Struct, frozen=True):
-    """What the manifest of every format has."""
+    """The fields that the manifests of all formats have."""
 
     pack: int
     version: str
@@ -96,7 +96,7 @@ class PackManifest(msgspec.Struct, frozen=True):
 
 
 class Pack(msgspec.Struct, frozen=True):
-    """A pack that has been read: ``name`` is that of its file."""
+    """A pack that has been read. ``name`` is the name of its file."""
 
     name: str
     manifest: PackManifest
@@ -107,7 +107,7 @@ class Pack(msgspec.Struct, frozen=True):
 
 
 def write_pack(test: str, packed_us: int, now_us: int, members: Mapping[str, bytes]) -> bytes:
-    """Make the file of the members by their names, all but the manifest."""
+    """Make the file from ``members``, given by name, without the manifest, which is added."""
     import zipfile  # noqa: PLC0415 - most brokers have no archives
 
     described = {
@@ -145,7 +145,7 @@ def read_pack(path: Path) -> Pack:
 
 
 def _check_directory(content: bytes, name: str) -> None:
-    """Refuse what is no ZIP archive, or has a directory that is larger than a pack's."""
+    """Refuse content that is not a ZIP archive, or whose directory is larger than that of a pack."""
     end = len(content) - _END.size
     if end < 0 or not content.startswith(b"PK\3\4"):
         raise PackError(f"{name} is no pack of mocketmq: it is no ZIP archive")
@@ -211,4 +211,4 @@ def _member(archive: "ZipFile", member: str, name: str) -> bytes:
             f"{name} has a member {member} of {info.file_size} bytes; allowed: up to {_LIMITS[member]}"
         )
     with archive.open(info) as content:
-        return content.read(info.file_size)  # without a number, zipfile inflates all before it cuts off
+        return content.read(info.file_size)  # without a size, zipfile inflates everything first

@@ -1,7 +1,7 @@
-"""The settings in a pack: all of them for people, without secrets, and those that shape what happens next.
+"""The settings in a pack: all of them for people, without secrets, and those that a broker takes over.
 
-A broker that is opened from a pack takes the second kind, such as levels and limits. It has ports, a
-directory and credentials of its own, and its clock is manual.
+A broker that is opened from a pack takes over the settings that shape what happens next, such as levels and
+limits. It has its own ports, directory and credentials, and a manual clock.
 """
 
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ KEPT: Final = (
 )
 """Settings that a broker takes from a pack."""
 _OF_BROKERS: Final = ("name", "slave_id")
-"""What a declared broker takes from a pack. Ports and addresses are its own."""
+"""Fields of a declared broker that are taken from a pack, unlike ports and addresses."""
 _OPENED: Final = {"data": MEMORY, "clock": "manual", "port": "0", "retain_age": "0", "log_level": "warning"}
-"""Settings of a broker that is opened from a pack. It keeps the messages, however old they are."""
+"""Further settings of a broker opened from a pack, which keeps the messages, however old they are."""
 
 
 def shown_settings(settings: Settings) -> dict[str, object]:

@@ -1,12 +1,12 @@
 """Loses what a crashing broker stored last, as a disk does that had not been flushed.
 
-How it works. All records of the broker that were stored within the lost time are the ends of its queues. They
-move from there into the broker's own topic, so that people can still look them up, and a row of the table
-``interventions`` names each as lost. The queues use the lost offsets again, as a log does that was cut.
+The records that the broker stored within the lost time are at the ends of its queues. They are moved into
+another topic of the broker, so that people can still look them up, and a row of the table ``interventions``
+marks each as lost. The queues reuse the lost offsets, like a log that was truncated.
 
-A delayed message is lost if it was sent within that time. If only its delivery was, it is pending again and
-is delivered when the broker starts. Acknowledgements and committed offsets of that time are undone. All of
-this is one durable transaction.
+A delayed message is lost if it was sent within that time. If it was only delivered within that time, it is
+pending again, and is delivered when the broker starts. Acknowledgements and committed offsets of that time
+are undone. All of this is one durable transaction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ _CANCEL_HELD: Final = "UPDATE messages SET kind = 'cancelled' WHERE log_offset =
 
 
 class _Record(NamedTuple):
-    """A stored record, with the record of which it is a delivery, and its row in the ledger."""
+    """A stored record, with the parked record that it delivers, if any, and its row in the ledger."""
 
     log_offset: int
     kind: str
@@ -83,7 +83,7 @@ class _Record(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a broker has stored since an instant, and the ends of its queues without that."""
+    """What a broker has stored since an instant, and where its queues would end without these records."""
 
     records: Sequence[_Record]
     ends: dict[Queue, int]
@@ -97,7 +97,7 @@ class _Found(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CrashLoss:
-    """Loses the newest of what one broker of the cluster has.
+    """Removes the newest records and commits of one broker of the cluster.
 
     ``on_changed`` is called with the log offset from which messages may have changed.
     """
@@ -115,8 +115,8 @@ class CrashLoss:
     async def run(self, share: BrokerShare, crash_us: int, loses_us: int, uncopied_us: int = 0) -> int:
         """Lose what a broker that is down stored less than ``loses_us`` before ``crash_us``, or later.
 
-        With 0 no messages are lost, not even those of sends that overlapped the crash, stored after it.
-        Committed offsets of the last ``uncopied_us`` are lost, even if no messages are. Returns the number of
+        If ``loses_us`` is 0, no messages are lost, not even messages of sends in progress, stored after the
+        crash. Committed offsets of the last ``uncopied_us`` are lost in any case. Returns the number of
         lost messages, retries and dead letters. The caller holds the timer's lock. Raises a StoreError.
         """
         since_us = crash_us - loses_us if loses_us else LATEST_US
@@ -161,7 +161,7 @@ class CrashLoss:
         )
 
     def _has(self, share: BrokerShare, queue: Queue) -> bool:
-        """Whether the queue is the broker's.
+        """Whether the queue belongs to the broker.
 
         Lite topics belong to the cluster as a whole, which takes their messages while a broker is down.
         """
@@ -182,7 +182,7 @@ class CrashLoss:
     def _lose(
         self, batch: Batch, share: BrokerShare, found: _Found, crash_us: int, commits_since_us: int
     ) -> int | None:
-        """Lose what was found. Returns None if a send in progress has been stored since it was read."""
+        """Lose what was found. Returns None if a send in progress has stored more since it was read."""
         if any(queue.next_offset != end for queue, end in found.ends_before.items()):
             return None
         count = sum(scheme.cancel(batch, messages, "lost") for scheme, messages in found.pending)
@@ -209,7 +209,7 @@ class CrashLoss:
         return count
 
     def _takes_from_consumers(self, row: _Record) -> bool:
-        """Whether consumers or producers find the record. Others are those of pending messages."""
+        """Whether consumers or producers can find the record, unlike records of pending messages."""
         return row.kind == "prepared" or row.queue_key == self._goal(row).key
 
     def _lose_record(self, batch: Batch, row: _Record, found: _Found) -> bool:
@@ -241,7 +241,7 @@ class CrashLoss:
         return is_lost
 
     def _cut(self, batch: Batch, ends: Mapping[Queue, int], since_us: int) -> None:
-        """Let the queues, and the groups in them, end before the lost records."""
+        """Make the queues, and the groups' offsets in them, end before the lost records."""
         for queue, end in ends.items():
             batch.execute(_CUT, (end, queue.key))
             batch.sweep(_END_REPEATS, (since_us, queue.key))
@@ -250,7 +250,7 @@ class CrashLoss:
         batch.on_commit(partial(self._notes.trail.cut, ends))
 
     def _undo_commits(self, batch: Batch, share: BrokerShare, since_us: int) -> None:
-        """Let groups go back to the offsets that they had committed before."""
+        """Move groups back to the offsets that they had committed before."""
 
         def is_lost(step: Step) -> bool:
             return step.is_commit and step.at_us > since_us and self._has(share, step.queue)
@@ -274,6 +274,6 @@ def _changed_offsets(found: _Found) -> Iterator[int]:
 
 
 def _mark_undelivered(batch: Batch, number: int, record_offset: int) -> None:
-    """Let a message that was in the files of a delay scheme be as if it had not been due yet."""
+    """Restore a message from the files of a delay scheme to its state before it was due."""
     batch.execute(_NEVER_DELIVERED, (number, record_offset))
     batch.execute(_CANCEL_HELD, (record_offset,))

@@ -117,7 +117,7 @@ class Reset:
         def work(batch: Batch) -> None:
             queues = self._registry.topics.delete(batch, name)
             self._groups.leave_queues(batch, queues)
-            for queue in queues:  # so that waiting consumers notice the deletion
+            for queue in queues:  # makes waiting consumers notice the deletion
                 batch.on_commit(partial(self._polls.arrived, queue))
 
         with self._registry.topics.closing(name):
@@ -226,7 +226,7 @@ AND (topic IN (?1, ?2) OR substr(topic, 1, length(?3)) = ?3)"""
 class Wipe:
     """Deletes everything that one broker of the cluster has, as if its disk were lost, in one transaction.
 
-    Unlike a reset, a wipe lets offsets begin at 0 again, so consumers may have offsets beyond the end.
+    Unlike after a reset, offsets begin at 0 again, so consumers may have offsets beyond the end.
     """
 
     _store: Store
@@ -275,7 +275,7 @@ class Wipe:
         self._timer.changed()
 
     def _has(self, share: BrokerShare, queue: Queue) -> bool:
-        """Whether the broker has the queue: neither the cluster as a whole nor a lite topic."""
+        """Whether the queue belongs to this broker, not to a lite topic or the cluster as a whole."""
         is_own = queue.lite_topic is None and is_shared_out(queue.topic)
         return is_own and self._registry.brokers.index_of(queue) == share.position
 

@@ -1,1 +1,1 @@
-"""Seeding: storing messages with a past, from which a test begins."""
+"""Seeding: storing messages with a history, from which a test begins."""

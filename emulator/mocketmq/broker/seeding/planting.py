@@ -1,4 +1,4 @@
-"""Seeds, which are messages with a past, and the transaction that stores them with that history."""
+"""Seeds, which are messages with a history, and the transaction that stores them with that history."""
 
 import heapq
 import itertools
@@ -25,22 +25,22 @@ from mocketmq.store.queue import Queue
 class Seed(NamedTuple):
     """A message, and what has happened to it. Instants in emulated microseconds.
 
-    A relative delay of the message counts from ``sent_us``. The message was acknowledged by the groups in
-    ``consumed_by``. It failed at the groups in ``failed`` as often as given there, and waits for its next
-    attempt. It is a dead letter of the groups in ``dead``, after as many attempts.
+    A relative delay of the message counts from ``sent_us``. The groups in ``consumed_by`` have acknowledged
+    the message. Each group in ``failed`` has failed to consume it as often as given there, and will get it
+    again. For each group in ``dead``, it is a dead letter after the given number of attempts.
     """
 
     message: Message
     sent_us: int | None = None  # None: now
     due_us: int | None = None  # its absolute due time on the broker's clock, if it has one
-    ordering_key: str | None = None  # chooses the queue, if the message asks for none
+    ordering_key: str | None = None  # determines the queue, if the message requests none
     consumed_by: Sequence[str] = ()
     failed: Mapping[str, int] = {}
     dead: Mapping[str, int] = {}
 
 
 class Lag(NamedTuple):
-    """The group has acknowledged all seeded messages of the topic but the newest ``messages``."""
+    """The group has acknowledged all seeded messages of the topic except the newest ``messages``."""
 
     group: str
     topic: str
@@ -67,7 +67,7 @@ class SeedRow(msgspec.Struct, frozen=True):
     accepted: AcceptedMessage
     sent_us: int
     visible_us: int | None
-    is_delivered: bool  # after a delay, which is over
+    is_delivered: bool  # delayed, and delivered because the delay is over
 
     @property
     def at_us(self) -> int:
@@ -85,7 +85,7 @@ class FailedCopy(msgspec.Struct, frozen=True):
 
 
 class RecordsMovedError(RefusedError):
-    """Other records were stored since the seeds were compared with the newest one."""
+    """Other records were stored after the seeds had been compared with the newest record."""
 
 
 @dataclass(eq=False, repr=False)
@@ -132,7 +132,7 @@ class Planting:
             batch.execute(_NOTE)
 
     def _check_groups(self) -> None:
-        """Raise SeedError for a group that would pass messages from before the seeds."""
+        """Raise SeedError for a group that would skip messages stored before the seeds."""
         for row in self._rows:
             for group in self._consumers.get(row.number, ()):
                 group.check_exists()
@@ -170,7 +170,7 @@ class Planting:
         return due_us, partial(batch.append, retry.queue, visible, "delivered")
 
     def _advance_groups(self, batch: Batch, stored: Mapping[int, StoredMessage]) -> None:
-        """Move each group's offsets above the messages that it has seen, and settle these.
+        """Move each group's offsets above the messages that it has seen, and settle these messages.
 
         A group that has seen a message of a topic has offsets in all queues of the topic with seeds.
         """

@@ -1,11 +1,11 @@
 """The seeder: stores seeds, with the history that they describe, in one transaction.
 
-Seeds go through the intake like messages of clients. What follows is what the broker would have done since
+Seeds pass the intake like messages of clients. The seeder then stores what the broker would have done since
 their time: a delayed message whose due time has passed is delivered, exactly at its due time; a message that
-failed is copied for the group's next attempt, or into its dead letters; a group's offset is above what the
-group has seen. History that was not played leaves no rows in the ledger, so a lateness report counts only
-deliveries that the broker has made. A message that is still pending has its delivery ahead, with a ledger row
-like any other.
+failed is copied for the group's next attempt, or into its dead letters; a group's offset is above the
+messages that the group has seen. Deliveries in this history have no rows in the ledger, so a lateness report
+counts only deliveries that the broker has made. When a message that is still pending is delivered later, it
+gets a ledger row like any other.
 
 Records stay in order of their store times, on which searches by time and retention rely. So the oldest seed
 must not be older than the newest record of the store.
@@ -48,7 +48,7 @@ from mocketmq.store.store import Store
 MAX_SEEDS: Final = 20_000
 """Maximum number of messages in one seed."""
 DOOR: Final = "seed"
-"""The front door of a seeded message, which its life names."""
+"""The front door that a seeded message's events name."""
 
 _TRIES: Final = 20
 _NEWEST: Final = "SELECT store_us FROM messages ORDER BY log_offset DESC LIMIT 1"
@@ -149,7 +149,7 @@ class Seeder:
                 )
 
     async def _accept(self, index: int, seed: Seed, now_us: int) -> SeedRow:
-        """Have the intake judge a seed, and work out when it is visible. Raises a RefusedError."""
+        """Pass a seed to the intake, and determine when it becomes visible. Raises a RefusedError."""
         message = seed.message
         sent_us = now_us if seed.sent_us is None else seed.sent_us
         if message.born_us is None:
@@ -241,7 +241,7 @@ def _naming(table: str) -> Iterator[None]:
 
 
 def seed_error(table: str, error: EmulatorError) -> SeedError:
-    """Make the error about a table, such as ``messages[3]``, of an error about one of its fields."""
+    """Turn an error about a field into an error that names the table, such as ``messages[3]``."""
     field = getattr(error, "field", "")
     where = f"{table}.{field}" if field else table
     reason = str(error)

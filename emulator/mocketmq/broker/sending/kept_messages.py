@@ -32,7 +32,7 @@ class KeptMessages:
         return stored
 
     async def keep_all(self, accepted: Iterable[AcceptedMessage]) -> list[StoredMessage]:
-        """Give the claimed ones of these messages to their schemes: all of them or, on an error, none."""
+        """Give the messages that have a claim to their schemes: all of them or, on an error, none."""
         results = await asyncio.gather(
             *(self._schemes.keep(one.claim, one.draft, one.queue) for one in accepted if one.claim),
             return_exceptions=True,
@@ -45,7 +45,7 @@ class KeptMessages:
         return kept
 
     async def stored_with(self, kept: Sequence[StoredMessage], storing: Awaitable[T]) -> T:
-        """Await the storing of what belongs to the kept messages. If it fails, take these back."""
+        """Await ``storing``, which stores data for the kept messages. If it fails, take the messages back."""
         try:
             return await storing
         except BaseException:

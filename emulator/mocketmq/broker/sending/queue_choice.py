@@ -1,4 +1,4 @@
-"""Chooses the queue of a message: at random, or that of its message group (ordering key)."""
+"""Chooses a message's queue: the one requested, else a random one; also hashes message groups for gRPC."""
 
 import random
 from typing import Final

@@ -32,7 +32,7 @@ class Replies:
         """Push a reply to the client that sent the request, and store it. Returns None if storing failed.
 
         Before it does anything, raises the errors of :meth:`UsedTopics.for_send` and ``queue_for_send``, and
-        IllegalMessageError for a property without effect. If the push has failed, the reply is stored
+        IllegalMessageError for a property without effect. If the push fails, the reply is stored
         nevertheless, and then ClientOfflineError or ClientFailedError is raised.
         """
         for each in (PRIORITY_PROPERTY, LITE_TOPIC_PROPERTY):

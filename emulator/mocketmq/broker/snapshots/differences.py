@@ -1,4 +1,4 @@
-"""Says in words what happened between two snapshots: to messages, offsets, the clock, topics and groups."""
+"""Describes what happened between two snapshots: to messages, offsets, the clock, topics and groups."""
 
 import sqlite3
 from collections import Counter

@@ -1,19 +1,19 @@
-"""Puts the state of a snapshot in the place of the broker's, while clients are connected.
+"""Replaces the state of the broker with that of a snapshot, while clients are connected.
 
-All rows are replaced in one transaction of the writer, but for messages that the store still has
-(:class:`Lineage`). A kill therefore leaves the state before or after it:
+All rows are replaced in one transaction of the writer, except messages that the store still has
+(:class:`Lineage`). A kill therefore leaves either the former or the restored state:
 
 - The messages that a delay scheme keeps outside of the store are written before the transaction, and
-  recorded as settled. The transaction removes this record. After a kill, the next start finds it, and
-  removes the messages. Messages that the snapshot does not have are settled by the transaction, and removed
-  after it.
-- Memory is loaded from the store by the functions that load it at a start, in ``on_commit`` and before any
-  other task runs (``Database.reading_at_once``). Queues, groups and positions stay the same objects,
-  because requests in progress have looked them up.
+  recorded as settled. The transaction removes this record. After a kill, the next start finds the record,
+  and removes the messages. Messages that the snapshot does not have are settled by the transaction, and
+  removed after it.
+- Memory is loaded from the store by the same functions as at a start, in ``on_commit`` and before any other
+  task runs (``Database.reading_at_once``). Queues, groups and positions stay the same objects, because
+  requests in progress refer to them.
 
 Clients continue as after a reset. Long polls end. Consumers that keep offsets in memory get a notice with
 the restored offsets, and their commits are ignored until then. Handles of deliveries that the restore has
-undone are refused. Unlike a reset, a restore takes offsets back, so that the same requests get the same
+undone are refused. Unlike a reset, a restore sets offsets back, so that the same requests get the same
 answers again.
 """
 
@@ -68,11 +68,11 @@ T = TypeVar("T")
 
 MAX_STATES: Final = 64
 MAX_BRANCHES: Final = 1_000
-"""Limits of the states that are remembered, and of the branches of one."""
+"""Maximum numbers of states that are remembered, and of branches of each."""
 
 
 class _Branch(NamedTuple):
-    """The messages from a log offset on, as far as the next branch."""
+    """The messages from a log offset up to the next branch."""
 
     begin: int
     number: int
@@ -89,14 +89,14 @@ class Lineage:
     """Knows up to which log offset a snapshot and the store have the same messages.
 
     A message never changes after its commit, unless a crash loses it, and log offsets rise. Two states of one
-    broker therefore have the same messages up to the log offset at which their histories part. They part at a
-    restore, because messages that are stored after it get log offsets that were given out before, and at a
-    loss. So a history is a list of branches, each with the log offset at which it begins, and a restore or a
-    loss begins a new one. Either state may lack messages that were deleted.
+    broker therefore have the same messages up to the log offset at which their histories diverge. They
+    diverge at a restore, because messages that are stored after it reuse log offsets, and at a loss. A
+    history is therefore a list of branches, each with the log offset at which it begins, and a restore or a
+    loss begins a new branch. Either state may lack messages that were deleted.
 
     Only states that this process has saved or restored are known, by the digest of their database: a file
-    that was changed by hand has another one. Nothing is known of earlier runs, whose last commits a power
-    failure may have undone.
+    that was changed by hand has another digest. States of earlier runs are not known, because a power failure
+    may have undone the last commits of these runs.
     """
 
     def __init__(self) -> None:
@@ -109,14 +109,14 @@ class Lineage:
         return StateHistory([one for one in self._branches if one.begin < end], end)
 
     def remember(self, digest: str, state: StateHistory) -> None:
-        """Note the history of a snapshot. It is that of the store when its rows were copied."""
+        """Note the history of a snapshot, which is the store's history when the rows were copied."""
         self._states.pop(digest, None)
         self._states[digest] = state
         while len(self._states) > MAX_STATES:
             del self._states[next(iter(self._states))]
 
     def restored(self, digest: str, end: int) -> None:
-        """Note that a snapshot was restored, whose next log offset is ``end``."""
+        """Note the restore of a snapshot whose next log offset is ``end``."""
         state = self._states.get(digest)
         if state is None or len(state.branches) >= MAX_BRANCHES:
             state = StateHistory([self._new_branch(0)], end)
@@ -171,7 +171,7 @@ class Restorer:
         """Go back to the state of this snapshot. Durable on return; must not be cancelled.
 
         Raises SnapshotDamagedError, or a StoreError, and then changes nothing, unless the error says that the
-        snapshot was restored: what the broker does next, as at a start, has failed.
+        snapshot was restored: then a later step, as at a start of the broker, has failed.
         """
         database = self._store.database
         await self._committed.save_reported()
@@ -212,7 +212,7 @@ class Restorer:
     def _by_scheme(
         self, rows: Sequence[tuple[str, KeptRecord]]
     ) -> Sequence[tuple[TimedScheme, Sequence[KeptRecord]]]:
-        """Divide kept messages among the delay schemes. The first one gets those of unknown schemes."""
+        """Divide kept messages among the delay schemes. The first scheme gets those of unknown schemes."""
         by_scheme: dict[TimedScheme, list[KeptRecord]] = {one: [] for one in self._schemes.all_timed}
         for name, record in rows:
             by_scheme[self._schemes.timed(name)].append(record)
@@ -245,7 +245,7 @@ class Restorer:
         return moved
 
     def _reload(self, manifest: Manifest, moved: list[GroupQueue]) -> None:
-        """Read everything again that is kept in memory."""
+        """Read everything that is kept in memory again."""
         self.lineage.changed(0)  # shares nothing with a snapshot unless all is read
         self._store.clock.begin_at(manifest.now_us)
         with self._store.database.reading_at_once():
@@ -273,12 +273,12 @@ class Restorer:
         return moved
 
     def _keeps_offsets(self, group: str) -> bool:
-        """Whether consumers of the group are connected that ask for its offset only when they start."""
+        """Whether the group has connected consumers that request its offset only when they start."""
         live = self._registry.clients.find_connected_group(group)
         return live is not None and live.model != BROADCASTING
 
     async def _continue(self) -> None:
-        """Do what is done after the state is loaded at a start. Each step may be repeated after a failure."""
+        """Run the steps that follow loading the state at a start. Each may be repeated after a failure."""
         topics = self._registry.topics
         await self._schemes.reload_lines(topics.queue)
         await self._half_messages.load()
@@ -302,7 +302,7 @@ class Restorer:
 
 
 def _rows_of(connection: sqlite3.Connection) -> tuple[set[str], int, Sequence[tuple[str, KeptRecord]]]:
-    """Topics, number of brokers, and kept messages with their schemes' names, of the attached snapshot."""
+    """The topics, the number of brokers, and the kept messages by scheme, of the attached snapshot."""
     topics = {name for (name,) in connection.execute(_TOPICS)}
     [(brokers,)] = connection.execute(_BROKERS).fetchall()
     return topics, brokers, [(scheme, KeptRecord(*record)) for scheme, *record in connection.execute(_KEPT)]

@@ -23,9 +23,9 @@ NAMES: Final = "1 to 64 letters, digits, '-', '_' and '.', beginning with a lett
 NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _TEMPORARY: Final = ".saving"
 MAX_CACHED_BYTES: Final = 32 << 20
-"""Largest size of all databases together that are in memory besides their files."""
+"""Maximum total size of the databases that are kept in memory besides their files."""
 _STALE_US: Final = 3600 * US_PER_S
-"""Age from which a temporary file is one that a kill has left, not one that another broker is writing."""
+"""Age from which a temporary file was left by a kill, rather than being written by another broker."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -38,10 +38,11 @@ class Kept(msgspec.Struct, frozen=True):
 class StateCache:
     """States of a few snapshots in memory, because tests restore the same ones many times.
 
-    A state in memory is neither read nor checked again. States are by name of their snapshot, least recently
-    used first. Any thread may call the methods.
+    A state in memory is neither read nor checked again. States are kept by the name of their snapshot, the
+    least recently used first. Any thread may call the methods.
 
-    The stamp of a state says which file it was read from, or written to. Equal stamps mean equal files.
+    The stamp of a state identifies the file that it was read from, or written to. Equal stamps mean equal
+    files.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class StateCache:
             return found[1]
 
     def keep(self, name: str, stamp: object, state: SnapshotState | None) -> None:
-        """Keep this state in the place of an earlier one, or none if it is None or larger than the cache."""
+        """Replace an earlier state by this one, or by none if it is None or larger than the cache."""
         with self._lock:
             self._states.pop(name, None)
             if state is not None and len(state.content) <= MAX_CACHED_BYTES:
@@ -77,7 +78,7 @@ def _unknown(name: str, names: list[str]) -> SnapshotNotFoundError:
 
 
 class FileShelf:
-    """Snapshots as the files ``<name>.snapshot`` of a directory, which is made for the first one.
+    """Snapshots as files ``<name>.snapshot`` in a directory, which the first save creates.
 
     The methods block. They raise SnapshotNotFoundError, SnapshotDamagedError and StoreUnavailableError.
     """
@@ -123,7 +124,7 @@ class FileShelf:
         return state
 
     def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
-        """Save a snapshot, or replace it. After a failure or a kill, the one before is still there.
+        """Save or replace a snapshot. After a failure or a kill, the former one still exists.
 
         ``state`` is what a read of the file would return, if the caller has it.
         """
@@ -183,12 +184,12 @@ class FileShelf:
 
 
 def _stamp_of(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from one that has replaced it."""
+    """Attributes that distinguish a file from one that has replaced it."""
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class MemoryShelf:
-    """Snapshots that end with the broker, by the methods of :class:`FileShelf`."""
+    """Snapshots in memory, which end with the broker. Has the methods of :class:`FileShelf`."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
@@ -228,4 +229,4 @@ class MemoryShelf:
 
 
 SnapshotShelf = FileShelf | MemoryShelf
-"""A place of snapshots."""
+"""Where snapshots are kept."""

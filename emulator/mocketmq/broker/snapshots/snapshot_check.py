@@ -1,4 +1,4 @@
-"""Checks that a broker can load the database of a snapshot, before a restore replaces what it has.
+"""Checks that a broker can load the database of a snapshot, before a restore replaces its state.
 
 The functions that load a store trust it, because the broker alone writes it. The file of a snapshot may
 have been changed by hand, digest included.
@@ -26,7 +26,7 @@ from mocketmq.store.snapshot_rows import empty_snapshot
 _STEPS: Final = 1_000_000
 """Instructions of SQLite between two calls of the handler that counts them."""
 _MAX_STEPS: Final = 100_000_000
-"""Instructions that a query of a snapshot may take, ..."""
+"""Maximum number of instructions of a query of a snapshot, ..."""
 _STEPS_PER_BYTE: Final = 20
 """... and how many more for each byte of the snapshot."""
 _LARGEST: Final = 1 << 62
@@ -68,7 +68,7 @@ _CODE: Final = (
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """A column of a table; ``kind`` is what SQLite's ``typeof`` says of its values."""
+    """A column of a table. ``kind`` is the type that SQLite's ``typeof`` returns for its values."""
 
     name: str
     kind: str
@@ -101,7 +101,7 @@ def check_is_data(connection: sqlite3.Connection, name: str) -> None:
 
 
 def check_schema(connection: sqlite3.Connection, name: str) -> None:
-    """Raise SnapshotDamagedError if the database has not exactly the tables and indexes of a snapshot."""
+    """Raise SnapshotDamagedError unless the database has exactly a snapshot's tables and indexes."""
     found, wanted = _schema_of(connection), _wanted_schema()
     for kind, what in sorted(found.objects ^ wanted.objects):
         raise _damaged(name, f"its database differs in the {kind} {what}")
@@ -129,14 +129,14 @@ def _columns_of(connection: sqlite3.Connection, table: str) -> list[_Column]:
 
 
 def _kind_of(declared: str) -> str:
-    """What ``typeof`` says of values of a declared type, by SQLite's rules of affinity."""
+    """What ``typeof`` returns for values of a declared type, by SQLite's rules of affinity."""
     if "INT" in declared.upper():
         return "integer"
     return "blob" if declared.upper() == "BLOB" else "text"
 
 
 def check_rows(connection: sqlite3.Connection, name: str) -> None:
-    """Raise SnapshotDamagedError if the broker could not load this database, whose schema was checked."""
+    """Raise SnapshotDamagedError if the broker could not load these rows. The schema is checked before."""
     for problem in (*connection.execute("PRAGMA quick_check(1)").fetchone(),):
         if problem != "ok":
             raise _damaged(name, str(problem))
@@ -176,7 +176,7 @@ def _wrong_type(column: _Column) -> str:
 
 
 def _check_texts(connection: sqlite3.Connection, name: str) -> None:
-    """Check the columns that contain more than a value."""
+    """Check the columns whose text has a structure of its own."""
     for table, column, kind in (("topics", "config", TopicConfig), ("groups", "config", GroupConfig)):
         for (text,) in connection.execute(f"SELECT {column} FROM {table}"):
             try:

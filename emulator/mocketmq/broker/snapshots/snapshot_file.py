@@ -1,11 +1,11 @@
 """The file of a snapshot: an archive (ZIP, not compressed) of two members.
 
-``manifest.json`` comes first. It says what made the snapshot, when, and what is in it, with the size and
-the SHA-256 of the other member. ``mocketmq.db`` is a database with the schema of a store, in the manifest's
-``revision``, and the table ``kept_records`` (``store/snapshot_rows.py``). The migrations of stores upgrade
-older revisions in memory when the file is read.
+``manifest.json`` comes first. It says which version made the snapshot, when, and what it contains, with the
+size and SHA-256 of the other member. ``mocketmq.db`` is a database with the schema of a store, in the
+manifest's ``revision``, and the table ``kept_records`` (``store/snapshot_rows.py``). The migrations of stores
+upgrade older revisions in memory when the file is read.
 
-The file may come from another machine, so it is checked: sizes have bounds, the digest is compared, and the
+The file may come from another machine, so it is checked: sizes are limited, the digest is compared, and the
 database may contain only the tables of a store, because triggers and views would run as code.
 """
 
@@ -74,7 +74,7 @@ def new_manifest(**given: int | str) -> Manifest:
 
 
 def unreadable_manifest(size: int) -> Manifest:
-    """Make a manifest in place of one that cannot be read, of a file with ``size`` bytes."""
+    """Make a replacement for a manifest that cannot be read, in a file of ``size`` bytes."""
     return Manifest(0, "", "", 0, 0, "", 0, 0, 0, 0, bytes=size)
 
 

@@ -1,7 +1,7 @@
-"""Saves the whole state of the broker under a name, and goes back to it, while clients are connected.
+"""Saves the whole state of the broker under a name, and restores it, while clients are connected.
 
 A save copies all rows in one transaction of the writer, and the messages of the delay schemes under the
-timer's lock, while sends wait a few milliseconds. ``restorer`` puts a state back.
+timer's lock; sends wait a few milliseconds. ``restorer`` restores a state.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from mocketmq.store.store import Store
 
 MAX_SNAPSHOTS: Final = 64
 MAX_TOTAL_BYTES: Final = 1 << 30
-"""Limits of all snapshots of one broker. Files that were copied into its directory count, too."""
+"""Limits for all snapshots of one broker. Files that were copied into its directory count, too."""
 FOLDER: Final = "snapshots"
 
 
@@ -165,7 +165,7 @@ class Snapshots:
             try:
                 found.append(Kept(name, self.shelf.manifest(name)))
             except SnapshotNotFoundError:
-                continue  # somebody has removed it meanwhile
+                continue  # removed in the meantime
             except (SnapshotDamagedError, StoreUnavailableError) as error:
                 damaged[name] = str(error)
         return found, damaged
@@ -176,9 +176,9 @@ class Snapshots:
         return Kept(name, await asyncio.to_thread(self.shelf.manifest, name))
 
     async def differences(self, name: str, other: str | None) -> "list[StateDifference]":
-        """What happened from a snapshot to another one, or until now.
+        """What happened between a snapshot and another one, or since the snapshot.
 
-        Raises the errors of :meth:`find_snapshot`, and SnapshotQuotaError if the state now is too large.
+        Raises the errors of :meth:`find_snapshot`, and SnapshotQuotaError if the current state is too large.
         """
         before = await self._read(name)
         if other is None:
@@ -189,7 +189,7 @@ class Snapshots:
 
     @completed
     async def capture(self) -> CapturedState:
-        """The state now, without a name.
+        """Copy the current state, without a name.
 
         Raises SnapshotQuotaError if the state is too large, or a StoreError.
         """
@@ -203,7 +203,7 @@ class Snapshots:
     async def remove(self, name: str) -> Kept:
         """Delete a snapshot. Raises SnapshotNotFoundError, or a StoreError.
 
-        Of a file that cannot be read, the result has only the name and the size.
+        For a file that cannot be read, the result has only the name and the size.
         """
         _check_name(name)
         async with self._busy:
@@ -265,7 +265,7 @@ class Snapshots:
         try:
             return self.shelf.size(name)
         except SnapshotNotFoundError:
-            return 0  # somebody has removed it meanwhile
+            return 0  # removed in the meantime
 
     async def _capture(self) -> CapturedState:
         await self._committed.save_reported()
@@ -278,7 +278,7 @@ class Snapshots:
         """Go back to the snapshot. Durable on return.
 
         Raises SnapshotNotFoundError, SnapshotDamagedError, or a StoreError, and then changes nothing, unless
-        the error says that the snapshot was restored: what the broker does next, as at a start, has failed.
+        the error says that the snapshot was restored: then a later step, as at a start, has failed.
         """
         _check_name(name)
         async with self._busy:

@@ -3,7 +3,7 @@
 Works like upstream (docs/protocol/remoting.md §9; TransactionalMessageServiceImpl of 4.9.8), but at exact
 instants of the broker's clock. Upstream scans every ``transaction_check_interval`` for half messages older
 than ``transaction_timeout``. Here a half message is checked when that timeout is over, and then after each
-interval, ``transaction_check_max`` times. One interval later it goes to ``TRANS_CHECK_MAX_TIME_TOPIC``. Each
+interval, ``transaction_check_max`` times. One interval later it moves to ``TRANS_CHECK_MAX_TIME_TOPIC``. Each
 check asks one producer of the group, round robin, and counts even if no producer is connected. Checks that
 fell due while no broker ran are made one interval after the start, as upstream.
 
@@ -43,7 +43,7 @@ from mocketmq.store.store import Store
 ANSWER_S: Final = 3.0
 """Maximum real time for which a clock move waits for a producer's answer."""
 BATCH: Final = 64
-"""Maximum number of half messages that are read at once, with their bodies."""
+"""Maximum number of half messages that are read together, with their bodies."""
 
 
 class CheckAnswers:
@@ -155,7 +155,7 @@ class CheckBacks:
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)
-        elif not self._registry.brokers.broker_of_queue(half.queue).is_reachable:  # asks once it is back
+        elif not self._registry.brokers.broker_of_queue(half.queue).is_reachable:  # is asked later
             next_us = batch.now_us + self._settings.transaction_check_interval_us
             self._receipts.set_visible(batch, receipt, next_us, receipt.times, receipt.pop_ms)
         elif undecided and receipt.times >= self._settings.transaction_check_max:
@@ -191,6 +191,6 @@ class CheckBacks:
 
 
 def _asked(half: HalfMessage) -> StoredMessage:
-    """The half message in the form in which its producer gets it."""
+    """The half message in the form that its producer receives."""
     properties = decode_properties(half.stored.properties) | {CHECK_TIMES: str(half.receipt.times)}
     return half.stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES))

@@ -3,17 +3,17 @@
 A half message is an ordinary message of a system topic. One of the broker's own groups takes it in the
 transaction that stores it. There are two kinds, by front door, each with its own way of deciding::
 
-    Aliyun's HTTP, in ``%HALF%T``           producers pop it when its time is up, and decide by handle
+    Aliyun's HTTP, in ``%HALF%T``           producers pop it after its immunity time, and decide by handle
                                             (``popped_halves``)
-    any other door, with a producer group,  the broker asks a producer of the group when its time is up
-    in ``RMQ_SYS_TRANS_HALF_TOPIC``         (``check_backs``); it is decided by its offsets, or its id
+    any other door, with a producer group,  the broker asks a producer of the group after its immunity time
+    in ``RMQ_SYS_TRANS_HALF_TOPIC``         (``check_backs``); producers decide by its offsets or its id
 
 A commit copies the message to its real topic, or parks it with its delay, and settles the half message in the
 same transaction; a rollback only settles the half message. No half message is decided twice.
 
 A message with an absolute due time is kept by its delay scheme before its half message is settled. After a
 kill in between, the next start settles the half message. If only the store fails in between, the half message
-is open again. The next commit keeps the message under the same number, and therefore only once. The half
+is open again. The next commit keeps the message under the same number, and therefore only once. Such a half
 message can no longer be rolled back; the next check-back, or the end of the 24 h, settles it as committed.
 """
 
@@ -67,7 +67,7 @@ _GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
 
 
 class HalfMessage(NamedTuple):
-    """An open half message, which means that it is not decided."""
+    """An open half message, that is, one without a decision."""
 
     receipt: Receipt
     stored: StoredMessage  # with the properties for its consumers
@@ -96,7 +96,7 @@ class HalfMessages:
         self.prepared = 0  # this and the next three count since the start
         self.committed = 0
         self.rolled_back = 0
-        self.abandoned = 0  # settled without a decision
+        self.abandoned = 0  # number of half messages settled without a decision
         # Called with the log offset of each half message whose producer has answered.
         self.on_answer: Callable[[int], None] = lambda _log_offset: None
         self._database = store.database
@@ -167,7 +167,7 @@ class HalfMessages:
         immunity_us: int,
         marks: dict[str, str],
     ) -> tuple[StoredMessage, Receipt]:
-        """Store it in a system topic. One of the broker's groups takes it until ``immunity_us`` from now."""
+        """Store it in a system topic. One of the broker's groups takes it for ``immunity_us``."""
         [queue] = (await self._topics.ensure(topic_name, 1)).queues
         group = await self._groups.for_broker(group_name)
         if accepted.claim is not None:
@@ -220,7 +220,7 @@ class HalfMessages:
         """Commit or roll back the open half message with this unique key or offset message id.
 
         If several have the unique key, the oldest is decided. ``topic``, if given, must match. Raises
-        MessageNotFoundError, UndecidableError, and BrokerDownError if clients do not reach its broker.
+        MessageNotFoundError, UndecidableError, and BrokerDownError if clients cannot reach its broker.
         """
         half = await self._find(message_id, topic)
         self._topics.brokers.check_has_reachable_broker(half.queue)
@@ -229,7 +229,7 @@ class HalfMessages:
         return half
 
     async def leave_undecided(self, message_id: str, *, topic: str) -> None:
-        """Note that the producer has no decision about this half message yet. Raises MessageNotFoundError."""
+        """Note that the producer has not decided about this half message yet. Raises MessageNotFoundError."""
         half = await self._find(message_id, topic)
         self.on_answer(half.receipt.log_offset)
 
@@ -294,7 +294,7 @@ class HalfMessages:
     ) -> list[HalfMessage]:
         """Up to ``limit`` open half messages with log offsets above ``after``, of one topic or all, in order.
 
-        The page ends once its bodies have ``max_bytes``, and no later than at twice as many, unless one alone
+        The page ends once its bodies have ``max_bytes``. It has at most twice as many bytes, unless one body
         is larger. Raises TopicNotFoundError.
         """
         if topic_name is not None:
@@ -369,12 +369,16 @@ class HalfMessages:
         self.abandoned += 1
 
     def _has_committed(self, receipts: Sequence[Receipt], count: int) -> None:
-        """Count ``count`` commits of these receipts. The messages of the others are gone."""
+        """Add ``count`` to the number of commits, and forget which of the half messages a scheme keeps.
+
+        ``count`` is smaller than the number of receipts if some half messages are gone, and 0 if their topic
+        was deleted.
+        """
         self._kept.difference_update(receipt.log_offset for receipt in receipts)
         self.committed += count
 
     async def commit(self, receipts: Sequence[Receipt]) -> list[Receipt]:
-        """Make the messages visible, each with its delay. Returns the committed ones; the others are gone.
+        """Make the messages visible, each after its delay. Returns the committed ones; the others are gone.
 
         Runs to its end even if the caller is cancelled, because a message in a delay scheme cannot be rolled
         back.
@@ -392,7 +396,7 @@ class HalfMessages:
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
             for receipt, message in accepted.items():
                 claim = message.claim
-                if claim is not None:  # even if due now, because only the scheme knows of an earlier attempt
+                if claim is not None:  # even if due now, because only the scheme knows an earlier attempt
                     at = claim._replace(due_us=max(claim.due_us, now_ms_us))
                     kept[receipt] = await self._schemes.keep(
                         at, message.draft, message.queue, receipt.log_offset

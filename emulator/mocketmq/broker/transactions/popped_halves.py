@@ -44,14 +44,14 @@ class PreparedHalf(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class PoppedHalves:
-    """A due source that gives half messages to producers, stores decisions, and rolls back old ones."""
+    """Gives half messages to producers and stores decisions; a due source that rolls back old ones."""
 
     _store: Store
     _registry: Registry
     _receipts: Receipts
     _receiver: Receiver
     _half_messages: HalfMessages
-    batch: int = field(init=False, default=BATCH)  # most half messages rolled back per transaction
+    batch: int = field(init=False, default=BATCH)  # maximum number rolled back per transaction
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
         """Store a half message, which can be popped after ``immunity_us``. It is durable on return.
@@ -83,7 +83,7 @@ class PoppedHalves:
         return await self._receiver.receive_request(request, invisible_us, wait_s)
 
     async def commit(self, topic_name: str, handles: Sequence[str]) -> Settled:
-        """Make the messages visible, each with its delay. The delay of a level counts from now.
+        """Make the messages visible, each after its delay. The delay of a level counts from now.
 
         Handles that are invalid for the topic fail; the others are committed.
         """
@@ -128,7 +128,7 @@ class PoppedHalves:
         return settled
 
     async def _count_rolled_back(self, topic_name: str, receipts: Sequence[Receipt]) -> None:
-        """Count them at their brokers, which only the half messages know."""
+        """Count the rollbacks at each half message's broker, which only the half message identifies."""
         traffic = self._registry.statistics.only_traffic
         if traffic is None:
             for half in await self._half_messages.halves(receipts):
