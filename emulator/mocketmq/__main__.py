@@ -17,7 +17,7 @@ def main() -> None:
             signal.signal(number, _end)
     if sys.platform == "win32":
         for stream in (sys.stdout, sys.stderr):
-            # A pipe uses the encoding of the system, which lacks most letters.
+            # For a pipe, Python uses the encoding of the system, which may lack most characters.
             stream.reconfigure(encoding="utf-8")
     else:
         _listen()
@@ -29,8 +29,8 @@ def main() -> None:
 def _listen() -> None:
     """Also handle signals in a thread.
 
-    Python handles signals between two steps of the main thread. A signal just before a system call is only
-    seen when the call returns. The call never returns if it waits for a broker that does not answer.
+    Python handles signals between two steps of the main thread. A signal just before a system call is
+    noticed only when the call returns, which may be never if it waits for a broker that does not answer.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

@@ -1,4 +1,4 @@
-"""The app, which opens the store, the broker and the ports, and closes them in the opposite order."""
+"""The app: opens the store, the broker and the ports, and closes them in the opposite order."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -197,7 +197,7 @@ def _start_recordings(settings: Settings, broker: Broker, stack: AsyncExitStack)
 
 @contextmanager
 def _naming_recording(field: str, path: str) -> Iterator[None]:
-    """Raise SettingError if a recording cannot be begun."""
+    """Raise SettingError if a recording cannot be started."""
     from mocketmq.recording.recording import RecordingError  # noqa: PLC0415 - rarely used
 
     try:

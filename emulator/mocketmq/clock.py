@@ -133,7 +133,7 @@ class Clock:
 
     @property
     def start_us(self) -> int:
-        """The time of an unmoved clock, which is the start of a manual clock, or else the wall clock."""
+        """The time of a clock that was never moved: the start if it is manual, otherwise the wall clock."""
         return self._wall() if self.rate else self._started_us
 
     def check_beginning(self, instant_us: int) -> None:

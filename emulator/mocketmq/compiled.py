@@ -4,5 +4,5 @@ from importlib.machinery import PathFinder
 
 
 def is_compiled() -> bool:
-    """Whether mypyc has compiled modules of this installation, whose code is in one library."""
+    """Whether mypyc has compiled modules of this installation, all into one library."""
     return PathFinder.find_spec("mocketmq__mypyc") is not None

@@ -28,7 +28,7 @@ _HOUR_MS = 3_600_000
 _MOVES = 300  # number of clock moves through the day
 _SEND = 500  # number of messages in one request
 _RECEIVE = 256
-_ONE_IN = 50  # received messages, one is given back
+_ONE_IN = 50  # of this many received messages, one is given back
 
 
 @dataclass(slots=True)
@@ -204,7 +204,7 @@ class Shop:
         )
 
     async def _receive(self) -> None:
-        """Receive for every group until its topic is empty. The clock stands still during that."""
+        """Receive for every group until its topic is empty. The clock stands still meanwhile."""
         await asyncio.gather(*(self._receive_topic(topic, group) for topic, group in _GROUPS.items()))
 
     async def _receive_topic(self, topic: str, group: str) -> None:

@@ -1,7 +1,7 @@
-"""What the doors report of their requests, for the recording of ``--record-requests``.
+"""The interface by which the doors report requests and answers, for ``--record-requests``.
 
-A door passes what it has read or made as it is: the recorder makes lines of it on a thread. So a report costs
-the event loop little more than an entry in a list.
+A door reports requests and answers unchanged, and the recorder turns them into lines on a thread. A report
+therefore costs the event loop little more than appending to a list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ class DoorTap(Protocol):
     """Receives the reports of all doors. No method waits, or raises an error."""
 
     def connected(self, broker: int = 0) -> int:
-        """Return the number of a new connection. ``broker`` is the index of the one that it reached."""
+        """Return a number for a new connection. ``broker`` is the index of the broker that it reached."""
 
     def disconnected(self, connection: int) -> None:
         """Report that a connection has ended."""
 
     def asked(self, connection: int, request: Any) -> int:
-        """Report a request. Return its number, which its answer is reported with."""
+        """Report a request. Returns its number, which identifies it when its answer is reported."""
 
     def answered(self, number: int, answer: Any) -> None:
         """Report the answer to a request."""
@@ -34,23 +34,23 @@ class HttpRequestRead(NamedTuple):
 
 
 class GrpcRequestRead(NamedTuple):
-    """A message of a gRPC client, serialized. ``stream`` tells apart its RPCs on the connection."""
+    """A serialized message of a gRPC client. ``stream`` distinguishes the RPCs on its connection."""
 
     rpc: str
     stream: int
-    headers: Mapping[str, str]  # those that name the client
+    headers: Mapping[str, str]  # only those that identify the client
     language: str
     body: bytes
 
 
 class GrpcAnswerMade(NamedTuple):
-    """The responses to it, serialized."""
+    """The serialized responses to a gRPC request."""
 
     responses: Sequence[bytes]
 
 
 class HttpAnswerMade(NamedTuple):
-    """The answer to it. ``body`` is None if it is a stream."""
+    """The answer to an HTTP request. ``body`` is None if it is a stream."""
 
     status: int
     media_type: str

@@ -1,4 +1,4 @@
-"""Work on the event loop: finished after its caller was cancelled, and split into pieces if it is long."""
+"""Work on the event loop: completed even if its caller is cancelled, and split into pieces if long."""
 
 import asyncio
 import logging

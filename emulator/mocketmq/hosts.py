@@ -1,4 +1,4 @@
-"""Hosts: read and written with their port, and whether one is this machine, which may be a container."""
+"""Hosts: parses and formats them with their port, and recognizes this machine, also in a container."""
 
 import errno
 import ipaddress
@@ -42,6 +42,6 @@ def is_in_container() -> bool:
 
 
 def port_or_host(error: Exception, option: str) -> str:
-    """What to change after an ``error`` of binding: the port, or a host that this machine does not have."""
+    """What to change after a failed bind: the port, or a host that this machine does not have."""
     is_host = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
     return "another address by --host" if is_host else f"another port by {option}"

@@ -18,7 +18,7 @@ _TURNS: Final = 5
 
 
 class PortListener:
-    """Listens at one or more addresses. ``make`` makes a connection's protocol, ``cut`` aborts them all."""
+    """Listens at addresses. ``make`` creates a connection's protocol, ``cut`` aborts all connections."""
 
     def __init__(self, make: Callable[[], Any], cut: Callable[[], None]) -> None:
         self._make = make

@@ -1,7 +1,7 @@
-"""Metric families by RocketMQ's names, with the labels that its brokers add to each series (RIP-46).
+"""Metric families with RocketMQ's names, and the labels that its brokers add to each series (RIP-46).
 
-A family has at most :data:`MAX_SERIES` series, and one more for the rest, as OpenTelemetry's SDK limits
-them. So a scrape stays bounded, however many topics and groups there are.
+A family has at most :data:`MAX_SERIES` series, and one more for the rest, like families of OpenTelemetry's
+SDK. The size of a scrape is therefore limited, however many topics and groups there are.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ Rows = Iterable[tuple[Labels, Any]]
 
 
 class Figures(NamedTuple):
-    """The values of a metric at one moment, by their labels. Those of a histogram are Histograms.
+    """The values of a metric at one moment, by their labels. The values of a histogram are Histograms.
 
     ``node`` has the labels of all series. ``merge`` combines the values beyond the maximum number of series.
     """
@@ -56,7 +56,7 @@ class Figures(NamedTuple):
     name: str
     text: str
     rows: Rows
-    node: Labels = {}  # noqa: RUF012 - nobody changes it
+    node: Labels = {}  # noqa: RUF012 - never changed
     merge: Callable[[Any, Any], Any] = add
 
 
@@ -83,7 +83,7 @@ def _add_histogram(family: Metric, labels: dict[str, str], found: Histogram) -> 
 
 
 def _bounded(figures: Figures) -> Iterator[tuple[Labels, Any]]:
-    """Yield the first rows, then one for all others."""
+    """Yield the first rows, then one row for all others."""
     left = iter(figures.rows)
     yield from islice(left, MAX_SERIES)
     rest = None

@@ -1,8 +1,8 @@
 """Files of seeds, in TOML, JSON lines or CSV: reads their tables, finds a value's position, changes times.
 
-Each message is a table with the fields of the JSON API's SeedMessage. TOML has them as ``[[messages]]``, and
-``[[progress]]`` beside them. JSON lines have a message on each line, and CSV on each row, with the names of
-the fields in the first row: ``keys`` and ``consumed_by`` are separated by spaces, ``failed`` and ``dead`` are
+Each message is a table with the fields of the JSON API's SeedMessage. In TOML, messages are ``[[messages]]``,
+beside ``[[progress]]``. JSON lines have one message per line. CSV has one per row, with the names of the
+fields in the first row: ``keys`` and ``consumed_by`` are separated by spaces, ``failed`` and ``dead`` are
 pairs such as ``billing:2``, a property has a column such as ``properties.region``, and an empty cell is a
 field that is not given.
 """
@@ -61,7 +61,7 @@ class SeedFile:
         return f"{self.name}, {position_at(self._text, self._offset_of(path_of(field)))}"
 
     def offsets_of(self, fields: Collection[str]) -> Iterator[tuple[str, int]]:
-        """The offset of each message's own fields of these names, in a text that :meth:`tables` has read."""
+        """The offset of each message's own fields with these names, in a text read by :meth:`tables`."""
         match self._format:
             case "toml":
                 for path, at in self._toml_offsets.items():
@@ -196,9 +196,9 @@ class SeedFile:
 
 
 def changed_times(text: str, file_format: SeedFormat, change: Callable[[str, str], str]) -> str:
-    """A file of seeds with each message's own times as ``change`` returns them for a value and its field.
+    """Replace each message's own times in a file of seeds by what ``change(value, field)`` returns.
 
-    Every other letter stays as it is.
+    All other text stays the same.
     """
     content = text.removeprefix(_MARK)
     file = SeedFile("", content, file_format)

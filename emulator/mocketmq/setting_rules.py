@@ -88,7 +88,7 @@ def duration(longest: str, shortest: str = "0") -> Rule:
 
 
 CrashLoss = int | Literal["unreplicated"]
-"""What a crash loses: what was stored in so many microseconds before it, or what no slave has."""
+"""What a crash loses: records of this many microseconds before it, or records that no slave has."""
 
 
 def parse_crash_loss(text: str) -> CrashLoss:

@@ -1,8 +1,8 @@
 """The settings, each with one declaration of its type, default, allowed values and help.
 
 To add a setting, declare it in :class:`Settings` and read it where it is used. The flag, the variable, the
-key in the TOML file, the checks and ``mocketmq serve --help`` follow from the declaration. How the
-sources are merged is in :mod:`mocketmq.settings_sources`.
+key in the TOML file, the checks and ``mocketmq serve --help`` follow from the declaration. The
+module :mod:`mocketmq.settings_sources` merges the sources.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ class _Declared(msgspec.StructMeta):
 
 
 class Declaration(msgspec.Struct, metaclass=_Declared, frozen=True, kw_only=True):
-    """Values of declared settings. A dataclass of so many fields would take 4 ms more to make, and 140 KB.
+    """Values of declared settings. A dataclass with so many fields takes 4 ms more to create, and 140 KB.
 
     ``declared`` has the field of each setting and its declaration, by the name for users.
     """
@@ -448,5 +448,5 @@ class Settings(Declaration, frozen=True, kw_only=True):
         return tuple(each.name for each in self.declared_brokers) or broker_names(self.brokers)
 
     def place_of(self, name: str) -> str:
-        """The file with the line and the column of a setting that only the file can give."""
+        """The file, the line and the column of a setting that only the file can contain."""
         return "the settings" if self.file is None else self.file.place_of(name)

@@ -57,7 +57,7 @@ class SettingsFile(NamedTuple):
         return f"{self.path}, {position_at(self.text, offset)}"
 
     def given_by(self, name: str) -> str:
-        """The end of a sentence about the value of a setting: where it is."""
+        """The end of a sentence about the value of a setting, which says where the value is."""
         return f" (given by {self.place_of(name)})"
 
 

@@ -158,7 +158,7 @@ class _Reader:
         return found[0]
 
     def skip(self, pattern: re.Pattern[str]) -> None:
-        """Skip text that the pattern, which also fits no text, matches."""
+        """Skip the text that the pattern matches, which may be empty."""
         self._match(pattern)
 
 

@@ -1,9 +1,9 @@
-"""Moves the clock for a wait, to each instant for which one of its messages waits, in turn.
+"""Moves the clock during a wait, step by step: to each instant that one of its messages waits for.
 
 Under a manual clock, a message that always fails becomes a dead letter only if the clock is moved to each of
 its retries, and if the consumer gets real time to fail in between. The clock moves at once when all messages
 wait only for the clock. While a consumer has a message, or could take one, the clock moves only after a pause
-without any change. It then also passes the invisible time of a consumer that hangs.
+without any change. Such a move may also end the invisible time of a consumer that hangs.
 """
 
 import asyncio

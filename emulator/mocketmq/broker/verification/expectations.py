@@ -143,8 +143,9 @@ class Expectations:
     ) -> FoundMessages:
         """Wait up to ``wait_s`` real seconds until the wanted messages have reached their stages.
 
-        With ``advance``, the clock is moved to each instant for which the messages wait. The answer has the
-        newest ``limit`` messages that are there. Raises a StoreError, and ClockError from a move.
+        With ``advance``, the clock is moved to each instant that the messages wait for. The result has the
+        newest ``limit`` messages that have reached their stages. Raises a StoreError, and ClockError from a
+        move.
         """
         messages = self.messages(wanted.topic, wanted.matcher)
         counter = _Counter(self._store, wanted, messages, self._groups)

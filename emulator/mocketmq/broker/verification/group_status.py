@@ -35,7 +35,7 @@ class GroupState(StrEnum):
     TO_BE_RETRIED = "to be retried"
     ACKNOWLEDGED = "acknowledged"
     PASSED = "passed over"
-    """The group's filter refused it."""
+    """The group's filter did not match the message."""
     DEAD = "dead"
 
 

@@ -37,8 +37,8 @@ class Leak(msgspec.Struct, frozen=True):
 class Leaks:
     """Finds leaks in each group's topics, except in broadcasts, whose consumers keep offsets themselves.
 
-    A group of lite topics is only concerned with those that it has consumed or subscribes to, unless it gets
-    all of them by a wildcard.
+    For a group of lite topics, only those count that it has consumed or subscribes to, unless it subscribes
+    to all of them by a wildcard.
     """
 
     _database: Database
@@ -93,7 +93,7 @@ class Leaks:
         return count, found[-limit:] if limit else []
 
     def _consumes(self, group: ConsumingGroup, live: LiveGroup | None) -> Callable[[Queue], bool]:
-        """Make a test of whether a group, with its connected clients, consumes a queue."""
+        """Make a function that tells whether a group, with its connected clients, consumes a queue."""
         config = group.registered.config
         if config.lite_parent is not None and not config.is_lite_wildcard:
             return self._lite_subscriptions.consumed_by(group).__contains__

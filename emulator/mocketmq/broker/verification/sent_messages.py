@@ -48,7 +48,7 @@ _NOT_DELIVERED = (
 
 
 class QueuePosition(msgspec.Struct, frozen=True):
-    """The position at which consumers find a record of a message, and the instant from which they do."""
+    """The position at which consumers find a record of a message, and the instant when it became visible."""
 
     queue: Queue
     queue_offset: int

@@ -34,7 +34,7 @@ MAX_RECORDS: Final = 50
 SELDOM_US: Final = 60 * US_PER_S
 """Maximum real time between two updates of figures that take long to compute."""
 _MAX_OUTSIDE: Final = 2_000
-"""Number of pending messages outside of the store above which looks omit them, as a look scans all."""
+"""Number of pending messages outside of the store above which looks do not scan and show them."""
 _RATE_S: Final = 5
 
 
@@ -56,7 +56,7 @@ class LiveLevel(NamedTuple):
 
 
 class NextDue(NamedTuple):
-    """The next due time, the levels in which messages are then due, and the first message if in a level."""
+    """The next due time, the levels in which messages are then due, and the first message if it has a level."""
 
     instant_us: int
     levels: Sequence[int]  # 0 for absolute due times
@@ -175,7 +175,7 @@ class Live:
         return Look(look.state, begin, look.end, _newest_first([*outside, *records]), missed)
 
     def forget(self) -> None:
-        """Forget all figures from before, after all messages were removed."""
+        """Discard all former figures, after all messages were removed."""
         self._lateness.forget()
         self._curves.forget()
 
@@ -266,7 +266,7 @@ class Live:
         )
 
     def _curve_of_timed(self) -> Curve:
-        """The curve of absolute due times. Kept 100 times as long as it took to make, at most a minute."""
+        """The curve of absolute due times. It is reused for 100 times the time to make it, up to a minute."""
         began_us = steady_us()
         if began_us >= self._timed_again_us:
             self._timed_curve = self._curves.of_timed()
@@ -275,7 +275,7 @@ class Live:
         return self._timed_curve
 
     async def _held_back(self) -> dict[int, list[HeldBy]]:
-        """Messages held by faults, by level. Kept by the same rule as the curve, as reading scans all."""
+        """Messages held by faults, by level. Reused like the curve, because a read scans all of them."""
         began_us = steady_us()
         if began_us >= self._overdue_again_us or not self._held.pending:
             self._overdue = await self._held.overdue()
@@ -316,7 +316,7 @@ def _newest_first(records: list[RecordSummary]) -> list[RecordSummary]:
 
 
 def _with_held(lane: LiveLevel, held: Sequence[HeldBy]) -> LiveLevel:
-    """Add held messages to the lane. Their due time is over."""
+    """Add held messages, whose due time is over, to the figures of their level."""
     if not held:
         return lane
     count, oldest_us = sum(one.messages for one in held), min(one.oldest_us for one in held)

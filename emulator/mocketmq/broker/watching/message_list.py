@@ -2,7 +2,7 @@
 
 A message may have several records: parked, delivered, given back, dead. Its row describes the newest record.
 Pending messages outside of the store are merged in by their store time. Both sources are read in steps. A
-page that would take too long ends early, and has the beginning of the next page.
+page that would take too long ends early, and says where the next page begins.
 """
 
 import asyncio

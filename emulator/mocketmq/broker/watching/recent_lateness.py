@@ -34,7 +34,7 @@ SELECT age, level, CASE WHEN counts THEN {_DIGITS} END, count(*), max(late) FROM
 WHERE age >= 0 AND age < ? GROUP BY 1, 2, 3"""
 
 TIMED: Final = 0
-"""Level number that stands for messages with an absolute due time."""
+"""Level number that is used for messages with an absolute due time."""
 
 
 class Spread(NamedTuple):
