@@ -38,7 +38,7 @@ class SettingsFile(NamedTuple):
             raise _unreadable(self.path, error) from None
 
     def checked_tables(self, name: str, tables: object) -> list[dict[str, Any]]:
-        """Return what was parsed as ``[[name]]``. Raises SettingError if it is no array of tables."""
+        """Return what was parsed as ``[[name]]``. Raises SettingError unless it is an array of tables."""
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise SettingError(name, tables, f"[[{name}]] tables{self.given_by(name)}")
         return tables

@@ -108,7 +108,7 @@ class BrokerLives:
         """End a broker's connections and close its ports. Its routes stay for a while.
 
         The broker loses what it stored in the last ``loses`` microseconds, or what its slave does not have
-        yet; by default, what the setting says. Raises BrokerNotFoundError, BrokerStateError unless the broker
+        yet; by default, as in the settings. Raises BrokerNotFoundError, BrokerStateError unless the broker
         runs, and a StoreError.
         """
         loses = self._loses if loses is None else loses

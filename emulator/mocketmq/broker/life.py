@@ -52,7 +52,7 @@ _OUTCOMES: Final[dict[str, EventKind]] = {
     Outcome.ROLLED_BACK: "rolled back",
     Outcome.ABANDONED: "abandoned",
 }
-"""The outcomes that leave no record of their own."""
+"""The outcomes that add no further record."""
 
 
 class Event(NamedTuple):
@@ -240,7 +240,7 @@ class Lives:
         return event._replace(scheme=row.scheme if level is None else LevelQueues.name, level=level)
 
     def of_receipt(self, row: RecordRow, receipt: ReceiptRecord, attempts: str) -> Iterator[Event]:
-        """The events of a group's receipt. Retries, dead letters and commits are records of their own."""
+        """The events of a group's receipt. Retries, dead letters and commits are separate records."""
         group, outcome = receipt.group, receipt.outcome
         last_us, settled_us = receipt.last_taken_us, receipt.settled_us
         if row.kind != "prepared" and receipt.times:

@@ -68,7 +68,7 @@ class NameServerView:
 
 
 class NameServerViews:
-    """All name servers. ``outage`` closes the ports of those that are stopped."""
+    """All name servers. ``outage`` closes the ports of stopped name servers."""
 
     def __init__(self, brokers: ClusterBrokers, outage: Outage, count: int) -> None:
         self._all = [NameServerView(index + 1, brokers) for index in range(count)]

@@ -1,8 +1,8 @@
 """The level queues: the delay scheme for delay levels, with no sorting and no timer per message.
 
 A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level have
-the same delay, so they become due in order of arrival. One number per level, the delay offset, records up to
-which message the queue is delivered. Delivery is strictly first in, first out, as upstream. After a change of
+the same delay, so they become due in order of arrival. One number per level, the delay offset, says how
+far the queue has been delivered. Delivery is strictly first in, first out, as upstream. After a change of
 the level table, a parked message keeps its due time and blocks later messages, even if they are due earlier.
 
 Memory holds only a short read-ahead per level, so memory use does not grow with the number of pending

@@ -177,7 +177,7 @@ class SchemeSet:
     async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
         """The newest pending messages outside of the store with this unique key.
 
-        ``max_bytes`` limits those of each scheme; see :meth:`TimedScheme.find_by_key`.
+        ``max_bytes`` limits the bodies from each scheme; see :meth:`TimedScheme.find_by_key`.
         """
         return [
             message for scheme in self._timed for message in await scheme.find_by_key(unique_key, max_bytes)
@@ -341,7 +341,7 @@ class SchemeSet:
 def _merged_pages(pages: Iterable[list[StoredMessage]], limit: int, max_bytes: int) -> list[StoredMessage]:
     """Merge pages of several schemes into one, with the same limits.
 
-    A page that ended early has ``max_bytes`` of its own, so the merged page ends no later than that one.
+    The bodies of a page that ended early reach ``max_bytes``, so the merged page ends no later than that one.
     """
     found = sorted((message for page in pages for message in page), key=lambda one: one.log_offset)
     return until_bytes(found[:limit], max_bytes, lambda one: len(one.body))

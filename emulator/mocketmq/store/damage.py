@@ -145,8 +145,8 @@ def _changed_ns(database: Path) -> list[int]:
 def _connect(database: Path) -> sqlite3.Connection:
     """Open a read-only connection, because closing a writable one would checkpoint the log.
 
-    Changes no file and makes none. If no broker is running, this takes no locks, and SQLite keeps the index
-    of the log in memory, as for a database in exclusive use.
+    Neither changes nor creates a file. If no broker is running, this takes no locks, and SQLite keeps the
+    index of the log in memory, as for a database in exclusive use.
     """
     options, has_it_alone = "mode=ro", False
     if not has_log(database):

@@ -3,7 +3,7 @@
 A commit only writes to the page cache, because the log is synced separately (``wal_syncs``). A small
 transaction is therefore done sooner than a switch to another thread and back, and the two threads do not take
 the interpreter's lock from each other. The same is true of a read of a few rows, most of which are in this
-connection's cache. The event loop runs both by itself, except where that could hold up everything else:
+connection's cache. The event loop runs both itself, except when that could hold up everything else:
 
 - The transaction is large, or changes an unknown number of rows (``Batch.sweep``).
 - The connection is in use: a checkpoint has to finish first, or an in-memory store is being read.
@@ -157,7 +157,7 @@ class WriteConnection:
         self._writing = writing
         self._is_read = is_read
         self._suspected = 0  # number of transactions to come that use a thread
-        self._suspected_reads = 0  # likewise, of reads, which are often served from memory and prove nothing
+        self._suspected_reads = 0  # the same for reads, which prove nothing if they come from memory
         self._reading_us = 0  # time spent in reads in this turn of the event loop
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:

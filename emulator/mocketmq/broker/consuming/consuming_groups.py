@@ -326,7 +326,7 @@ class ConsumingGroups:
         return {queue: group_queue.committed_offset for queue, group_queue in group.queues.items()}
 
     def filtered_by_pull(self, name: str) -> set[str]:
-        """The topics that the group has pulled with a filter of its own, also before it was deleted."""
+        """The topics that the group has pulled with a filter in the request, also before it was deleted."""
         group = self.find_group(name)
         return group.filtered_by_pull if group else self._filtered_by_pull.get(name, set())
 

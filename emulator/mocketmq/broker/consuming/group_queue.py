@@ -177,7 +177,7 @@ def save_progress(batch: Batch, group_name: str, queue: Queue, next_offset: int)
 
 
 def cut_progress(batch: Batch, queue: Queue, end: int) -> None:
-    """Let no group be beyond this end of the queue."""
+    """Move groups that are beyond this end of the queue back to it."""
     batch.execute(_CUT, (end, queue.key))
 
 

@@ -38,7 +38,7 @@ _TIMES_BITS: Final = 32
 
 
 def next_pop_ms(receipts: Iterable[Receipt]) -> int:
-    """Return the ``pop_ms`` of the next pop: the wall clock, but later than that of any of ``receipts``."""
+    """Return the ``pop_ms`` of the next pop: the wall clock, but above the ``pop_ms`` of all ``receipts``."""
     return max(wall_us() // US_PER_MS, 1 + max((receipt.pop_ms for receipt in receipts), default=0))
 
 

@@ -302,7 +302,7 @@ class Pops:
         return await self._polls.wait_for(look, sources, wait_s)
 
     async def peek(self, target: PopTarget, limit: int, load: MemoryReservation | None = None) -> Popped:
-        """Return the messages that a pop would return, and the number of all. Changes nothing."""
+        """Return the messages that a pop would return, and how many there are in all. Changes nothing."""
         topic = target.topic
         selection = Selection(self._database, self._topics, self._request(target, ordered=False))
         queues = selection.fresh_queues()

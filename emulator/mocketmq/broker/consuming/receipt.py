@@ -8,7 +8,7 @@ transition::
               │ └── taken back (released) ─────────┼─┘       any but NEW ─── reset, passed ──► CLOSED
               └──── stored: a consumer has it ─────┘
 
-A message that was popped in order and acknowledged before an earlier message of its queue goes from SETTLING
+A message that was popped in order and acknowledged before an earlier message of its queue moves from SETTLING
 to BEHIND, where it waits for the earlier messages. It is closed when they are closed. If they are popped
 again, it is popped with them (RESERVED) or after them (FREE).
 
@@ -90,7 +90,7 @@ class Receipt:
     check-back. ``visible_us`` is the end of the invisible time. ``pop_ms`` is the wall-clock time in the
     handle of a pop, 0 for a receipt that was not popped. ``is_postponed`` is set while the message waits for
     a retry because a client has postponed the end of the invisible time without asking for an extension.
-    ``epoch`` is that of :class:`Receipts` at the latest delivery; None if it is not known.
+    ``epoch`` is the value of ``Receipts.epoch`` at the latest delivery; None if it is not known.
     """
 
     __slots__ = (

@@ -48,7 +48,7 @@ class Retry(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the copy goes to the dead-letter topic."""
+        """Whether the copy is for the dead-letter topic."""
         return self.level == 0
 
 

@@ -46,7 +46,7 @@ class StartKind(Enum):
     """Where a new subscription begins in a lite topic (OffsetOption of rocketmq-apis)."""
 
     LAST = auto()
-    """Where the group is."""
+    """At the group's committed offset."""
     MIN = auto()
     MAX = auto()
     OFFSET = auto()
@@ -351,7 +351,7 @@ class LiteSubscriptions:
         return [queue for queue in found if queue is not None]
 
     async def _begin(self, group: ConsumingGroup, queues: Collection[LiteQueue], start: LiteStart) -> None:
-        """Set the group's offsets in these lite topics to where ``start`` says."""
+        """Set the group's offsets in these lite topics according to ``start``."""
         targets: dict[Queue, int] = {}
         for queue in queues:
             target = await self._target(group, queue, start)

@@ -21,7 +21,7 @@ DOWN: Final = " down"
 
 BrokerState = Literal["running", "crashed", "shut-down"]
 CutOff = Literal["clients", "name-servers"]
-"""What the network does not let a running broker reach."""
+"""What a running broker can be cut off from."""
 
 
 class BrokerCondition(NamedTuple):
@@ -54,11 +54,11 @@ class BrokerChange(NamedTuple):
 class RegisteredBroker:
     """A broker and its condition. ``port`` is 0 without remoting.
 
-    ``slave_port`` is that of its slave, None without one or without remoting, and ``slave_id`` the slave's id
-    in routes. A promotion changes the roles of these ports, but not the ports. ``vip_port`` and
-    ``slave_vip_port`` are None without a VIP channel.
-    ``grpc_port`` is None unless the broker has an endpoint of its own for gRPC. ``advertise`` is the
-    ``host`` or ``host:port`` that clients are given, or None.
+    ``slave_port`` is the port of its slave, or None without a slave or without remoting. ``slave_id`` is the
+    slave's id in routes. A promotion exchanges the roles of the two ports, but not the ports themselves.
+    ``vip_port`` and ``slave_vip_port`` are None without a VIP channel. ``grpc_port`` is None unless the
+    broker has its own gRPC endpoint. ``advertise`` is the ``host`` or ``host:port`` that clients are given,
+    or None.
     """
 
     def __init__(self, share: BrokerShare, *, has_slave: bool) -> None:

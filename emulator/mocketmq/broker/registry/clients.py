@@ -167,7 +167,7 @@ class LiveGroup:
     subscriptions: dict[str, Subscription] = field(default_factory=dict)  # by topic
 
     def client_ids(self, endpoints: int) -> list[str]:
-        """The ids of its clients, of which each is a member once for each of the ``endpoints``."""
+        """The ids of its clients, each only once, even if it is connected to several ``endpoints``."""
         ids = self.members.values()
         return list(ids if endpoints == 1 else dict.fromkeys(ids))
 

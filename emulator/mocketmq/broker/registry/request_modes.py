@@ -17,7 +17,7 @@ from mocketmq.store.store import Store
 PULL, POP = "PULL", "POP"
 MODES: Final = (PULL, POP)
 ALL_QUEUES: Final = -1
-"""Queue id that stands for all queues of a topic, for clients that pop."""
+"""Queue id that means all queues of a topic, for clients that pop."""
 
 MAX_SHARED: Final = 1_024
 

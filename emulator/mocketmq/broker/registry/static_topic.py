@@ -48,7 +48,7 @@ MappingItems = Sequence[MappingItem]
 class QueueMapping(msgspec.Struct, frozen=True):
     """The mapping items of the logical queues that a broker has or had, by the number of the logical queue.
 
-    ``queues`` is the number of all logical queues of the topic. Tools count ``epoch`` up with each change.
+    ``queues`` is the number of all logical queues of the topic. Tools increase ``epoch`` with each change.
     """
 
     broker: str
@@ -59,7 +59,7 @@ class QueueMapping(msgspec.Struct, frozen=True):
 
     @property
     def led(self) -> Mapping[int, int]:
-        """The broker's queue of each logical queue that the broker leads."""
+        """The id of the broker's queue for each logical queue that the broker leads."""
         return {
             number: items[-1].queue_id
             for number, items in self.hosted.items()
@@ -67,7 +67,7 @@ class QueueMapping(msgspec.Struct, frozen=True):
         }
 
     def replacing(self, old: "QueueMapping | None", *, is_forced: bool) -> "QueueMapping":
-        """Return this mapping with the old items of logical queues that it leaves out.
+        """Return this mapping, and the old items of logical queues that it omits.
 
         Raises RefusedError, in upstream's words, if it contradicts the old mapping and is not forced.
         """
@@ -105,7 +105,7 @@ def _renamed(mapping: QueueMapping, names: Mapping[str, str]) -> QueueMapping:
 
 
 def item_at(items: MappingItems, offset: int) -> MappingItem:
-    """The item with this logical offset, among decided ones; the first for an offset that is too small."""
+    """The decided item that has this logical offset; the first item if the offset is too small."""
     return next((each for each in reversed(items) if each.start <= offset), items[0])
 
 

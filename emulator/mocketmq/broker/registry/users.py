@@ -27,7 +27,7 @@ _SAVE = (
 _DELETE = "DELETE FROM users WHERE name = ?"
 
 Change = Callable[[UserAccount | None], UserAccount]
-"""Makes a user from the one before, or refuses. It is called when the transaction is formed."""
+"""Makes a user from the former one, or raises an error. Called when the transaction is built."""
 
 
 class Users:

@@ -136,7 +136,7 @@ class Seeder:
         raise StoreBusyError("clients keep storing messages while the seed is compared with them; try again")
 
     async def _check_order(self, rows: Sequence[SeedRow]) -> None:
-        """Raise SeedError if a seed with a time of its own is older than the newest record of the store."""
+        """Raise SeedError if a seed with a given time is older than the newest record of the store."""
         newest_us = max((row[0] for row in await self._store.database.rows(_NEWEST)), default=0)
         for row in rows:
             if row.at_us < newest_us and row.seed.sent_us is not None:

@@ -117,7 +117,7 @@ async def capture_state(
 
 
 def _kept_rows(chosen: Sequence[_Chosen], size: int) -> Iterator[tuple[object, ...]]:
-    """The rows of pending messages. ``size`` is that of the store."""
+    """The rows of pending messages. ``size`` is the size of the store."""
     for scheme, read in chosen:
         for record in read():
             size += len(record.content)
