@@ -89,7 +89,7 @@ DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
 async def running_emulator(settings: Settings, pack: Pack | None = None) -> AsyncIterator[Emulator]:
     """Run an emulator; on exit stop its listeners and timers, make the last commit, close the store.
 
-    With a ``pack``, it begins with the state in it. Raises SettingError, ListenError, PackError or a
+    With a ``pack``, it begins with the pack's state. Raises SettingError, ListenError, PackError or a
     StoreError when it cannot start, and leaves nothing open.
     """
     table = LevelTable.parse(settings.levels)

@@ -166,7 +166,7 @@ class Clock:
         return whole_ms_us(instant_us + measured_us)
 
     def to_wall(self, instant_us: int) -> int:
-        """Convert an emulated instant to the wall clock's instant that is as far from now."""
+        """Convert an emulated instant to the wall clock's instant that is equally far from now."""
         return instant_us - self.now_us() + self._wall()
 
 

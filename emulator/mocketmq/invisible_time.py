@@ -33,4 +33,4 @@ LONGEST_US: Final = parse_duration_us(LONGEST)
 """Maximum invisible time, as in RocketMQ's proxy 5.3.3 (maxInvisibleTimeMills)."""
 
 REMOTING_LONGEST_US: Final = parse_duration_us("365d")
-"""Maximum invisible time of a pop. RocketMQ's broker has none; this one keeps instants within columns."""
+"""Maximum invisible time of a pop. RocketMQ's broker has none; this one keeps instants within 64 bits."""

@@ -32,7 +32,7 @@ class BrokerNodes(NamedTuple):
 
 
 def broker_nodes(names: Sequence[str], down: Collection[int]) -> BrokerNodes:
-    """Make the labels. Brokers that are ``down`` have none, as the metrics of real ones cannot be scraped.
+    """Make the labels. Brokers that are ``down`` have none, because real ones could not be scraped.
 
     A single broker always has its metrics, because they are those of the process as well.
     """

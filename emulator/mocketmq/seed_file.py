@@ -1,4 +1,4 @@
-"""Files of seeds, in TOML, JSON lines or CSV: reads their tables, finds a value's position, changes times.
+"""Files of seeds in TOML, JSON lines or CSV: reads tables, finds the positions of values, changes times.
 
 Each message is a table with the fields of the JSON API's SeedMessage. In TOML, messages are ``[[messages]]``,
 beside ``[[progress]]``. JSON lines have one message per line. CSV has one per row, with the names of the

@@ -136,7 +136,7 @@ async def _open_store(
     statistics: Statistics,
     stack: AsyncExitStack,
 ) -> int:
-    """Open the writer and the clock. The clock continues from the last run. Returns its start."""
+    """Open the writer and the clock. The clock continues from the last run. Returns the time of the start."""
     past = await read_past(database)
     if past.run and past.brokers != settings.brokers:
         raise SettingError(

@@ -1,1 +1,1 @@
-"""Injected faults: rules that make the requests and deliveries they select fail, late or repeated."""
+"""Injected faults: rules that select requests and deliveries, and make them fail, wait or repeat."""

@@ -82,7 +82,7 @@ LITE_TOPIC_PROPERTY: Final = TypeProperty(
 
 
 def priority_of(properties: Mapping[str, str]) -> int | None:
-    """Return the priority of a message; None for a message without one, or with one that is no number."""
+    """Return the priority of a message; None if it is missing or not a number."""
     text = properties.get(PRIORITY, "")
     return int(text) if _PRIORITY.fullmatch(text) and int(text) <= HIGHEST_PRIORITY else None
 

@@ -1,4 +1,4 @@
-"""The trace context of a message: the span of the producer, as W3C's ``traceparent`` names it.
+"""The trace context of a message: the span of the producer, as W3C's ``traceparent`` identifies it.
 
 OpenTelemetry's instrumentations of RocketMQ's clients write the user properties ``traceparent`` and
 ``tracestate``. gRPC SDKs have a separate field for the trace context, which a broker stores as

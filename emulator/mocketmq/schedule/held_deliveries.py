@@ -169,7 +169,7 @@ class HeldDeliveries:
     ) -> int | None:
         """Hold a due message if a rule, the recording or its broker requires it. Return its record.
 
-        Returns None if the message is not held, as by a rule that only schedules repeats.
+        Returns None if the message is not held, for example because the rule only schedules repeats.
         """
         if (downtime := self._brokers.downtime(message.queue)) is not None:
             record_offset, size = self._record(batch, message, content)

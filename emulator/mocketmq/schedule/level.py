@@ -74,7 +74,7 @@ class Level:
 async def load_levels(
     database: Database, table: LevelTable, queues: Sequence[Queue]
 ) -> tuple[list[Level], list[str]]:
-    """Load the levels, and make a warning for each level whose delay changed while messages were pending.
+    """Load the levels, and warnings about levels whose delay changed while messages were pending.
 
     Saved offsets are clamped to the queue (``correctDelayOffset``, docs/protocol/remoting.md §5.5).
     """

@@ -60,7 +60,7 @@ _decode_parked = msgspec.json.Decoder(list[Parked]).decode
 
 
 class LevelQueues:
-    """The :class:`DelayScheme` of all levels. Changes only under the timer's lock."""
+    """The :class:`DelayScheme` of all levels. Messages leave it only under the timer's lock."""
 
     name = "levels"
 

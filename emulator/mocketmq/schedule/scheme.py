@@ -111,7 +111,7 @@ class DelayScheme(DueSource, Protocol):
     ) -> list[StoredMessage]:
         """Up to ``limit`` pending messages numbered above ``after``, in order.
 
-        The page may end with the message that brings its bodies to ``max_bytes``.
+        The page may end when its bodies reach ``max_bytes`` in total.
         """
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage], why: EndOfWait = "cancelled") -> int:
@@ -131,7 +131,7 @@ class DelayScheme(DueSource, Protocol):
         """Forget all pending messages."""
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
-        """Queues of the store, each with the offset from which retention must not remove its messages."""
+        """Queues of the store, each with the lowest offset that retention must keep."""
 
 
 async def pending_in(scheme: DelayScheme) -> AsyncIterator[StoredMessage]:

@@ -220,7 +220,7 @@ class SchemeSet:
     ) -> list[StoredMessage]:
         """Up to ``limit`` pending messages numbered above ``after``, in order.
 
-        The page ends with the message that brings its bodies to ``max_bytes``.
+        The page ends when its bodies reach ``max_bytes`` in total.
         """
         pages = [await one.page(after, limit, which, max_bytes) for one in self._all]
         return _merged_pages(pages, limit, max_bytes)
@@ -295,7 +295,7 @@ class SchemeSet:
             batch.on_commit(partial(self._lines.forget, topic))
 
     def retained(self) -> list[tuple[Queue, int]]:
-        """Queues of the store, each with the offset from which retention must not remove its messages."""
+        """Queues of the store, each with the lowest offset that retention must keep."""
         return [each for scheme in self._all for each in scheme.retained()]
 
     # Figures

@@ -51,7 +51,7 @@ class SendReceipt(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewestPage(NamedTuple):
-    """Pending messages, newest first. The next page begins below ``next_before``, None on the last page.
+    """Pending messages, newest first. The next page begins below ``next_before``; None at the end.
 
     A page with large bodies ends early.
     """
@@ -151,15 +151,15 @@ class TimedScheme(DelayScheme):
         return {}
 
     def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
-        """Choose the messages that are pending now, for a snapshot. The result reads them, in a thread.
+        """Choose the messages that are pending now, for a snapshot. The returned function reads them.
 
-        Runs under the timer's lock, which is held until they are read.
+        The function may run in a thread. The caller holds the timer's lock until the messages are read.
         """
         self._check_is_restorable(self.pending)
         return tuple
 
     async def stage(self, records: Sequence[KeptRecord]) -> None:
-        """Write the messages of a snapshot that are not pending, but keep them out of sight.
+        """Write the messages of a snapshot that are not pending, but keep them hidden.
 
         If a kill prevents the restore, the next start removes them. Raises a StoreError, and then leaves
         nothing behind. Runs under the timer's lock, which is held until :meth:`restore` is committed.

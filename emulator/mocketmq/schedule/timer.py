@@ -59,7 +59,7 @@ class DueSource(Protocol):
 
 
 def not_before(source: DueSource) -> Iterator[Due]:
-    """Replace a source that had nothing due, and end the batch before an entry that it has got since."""
+    """Stand in for a source with nothing due, but end the batch before an entry that it gets meanwhile."""
     due_us = source.next_due_us()
     if due_us is not None:
         yield Due(due_us, None)

@@ -54,7 +54,7 @@ class Batch:
         """Append a message to the queue, as a record of this kind.
 
         A parked message has ``due_us`` and ``real_queue_key``. A delivered message has ``parked_offset``, the
-        log offset of its parked record. A seeded message brings its own store time, which must not be before
+        log offset of its parked record. A seeded message has its own store time, which must not precede
         that of an earlier record.
         """
         log_offset, queue_offset = self._place(queue, len(draft.body))

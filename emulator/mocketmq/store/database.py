@@ -273,7 +273,7 @@ class Database:
         return StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}")
 
     def _wrote(self, changes: int, size: TransactionSize) -> None:
-        """Count what a transaction wrote. ``changes`` is SQLite's number of changed rows before it."""
+        """Count what a transaction wrote. ``changes`` is SQLite's count of changes before it."""
         if not self._in_memory:
             changed = self._direct.total_changes - changes
             self._checkpoints.wrote(changed + size.body_bytes // checkpoints.ROW_BYTES)

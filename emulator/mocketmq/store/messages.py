@@ -75,7 +75,7 @@ class Span(NamedTuple):
 async def messages_at(
     database: Database, log_offsets: Sequence[int], *, are_few: bool = False
 ) -> dict[int, StoredMessage]:
-    """Return the messages with these log offsets by log offset. Removed messages are omitted.
+    """Map these log offsets to their messages. Removed messages are omitted.
 
     For ``are_few`` see :meth:`Database.rows`.
     """
@@ -94,7 +94,7 @@ async def first_messages(
 ) -> list[StoredMessage]:
     """Return the messages with these log offsets and body sizes, in this order.
 
-    The list ends with the message that brings the bodies to ``max_bytes``. Removed messages are omitted.
+    The list ends when the bodies reach ``max_bytes`` in total. Removed messages are omitted.
     """
     some = until_bytes(sizes, max_bytes, lambda pair: pair[1])
     found = await messages_at(database, [log_offset for log_offset, _ in some])
@@ -102,7 +102,7 @@ async def first_messages(
 
 
 def until_bytes(entries: Iterable[T], max_bytes: int, size_of: Callable[[T], int]) -> list[T]:
-    """Return the entries up to the one that brings their sizes to ``max_bytes``."""
+    """Return the first entries, until their total size reaches ``max_bytes``."""
     found: list[T] = []
     size = 0
     for entry in entries:

@@ -38,7 +38,7 @@ class Queue:
 
     @property
     def lite_topic(self) -> str | None:
-        """The name of the lite topic of which this is the queue; None for a queue of the topic itself."""
+        """The name of the lite topic; None for a queue of the topic itself."""
         return None
 
     @property
@@ -57,7 +57,7 @@ class Queue:
 class LiteQueue(Queue):
     """The only queue of a lite topic; ``topic`` is its parent topic.
 
-    A lite topic is no more than this object and its row in the table ``queues``. ``last_us`` is the store
+    A lite topic consists only of this object and its row in the table ``queues``. ``last_us`` is the store
     time of its newest message; 0 if retention has removed the message. ``is_saved`` says whether the row is
     or was in the table, or in a transaction being written.
     """

@@ -192,7 +192,7 @@ async def open_receipts(database: Database) -> list[OpenReceipt]:
 
 
 async def receipts_acked_since(database: Database, instant_us: int) -> list[OpenReceipt]:
-    """The receipts that were acknowledged after the instant, in the form of open ones."""
+    """The receipts that were acknowledged after the instant, in the form of open receipts."""
     return [OpenReceipt._make(row) for row in await database.rows(_ACKED_SINCE, (instant_us,))]
 
 

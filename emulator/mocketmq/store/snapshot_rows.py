@@ -48,7 +48,7 @@ _TABLES: Final = (
     "held_deliveries",
     "counters",
 )
-"""Tables that a restore replaces whole, unlike ``messages``, ``timed_messages`` and ``runs``."""
+"""Tables that a restore replaces entirely, unlike ``messages``, ``timed_messages`` and ``runs``."""
 
 _SAVE_MESSAGES: Final = "INSERT INTO snapshot.messages SELECT * FROM main.messages"
 # Into an empty table of the same schema, SQLite copies the rows without decoding them.

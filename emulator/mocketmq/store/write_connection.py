@@ -1,8 +1,8 @@
 """Runs transactions: the quick ones on the event loop's thread, all others in the thread of the connection.
 
 A commit only writes to the page cache, because the log is synced separately (``wal_syncs``). A small
-transaction is therefore done sooner than a switch to another thread and back, and the two threads do not take
-the interpreter's lock from each other. The same is true of a read of a few rows, most of which are in this
+transaction therefore takes less time than a switch to another thread and back, and the two threads do not
+contend for the interpreter's lock. The same is true of a read of a few rows, most of which are in this
 connection's cache. The event loop runs both itself, except when that could hold up everything else:
 
 - The transaction is large, or changes an unknown number of rows (``Batch.sweep``).

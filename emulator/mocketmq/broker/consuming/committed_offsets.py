@@ -1,4 +1,4 @@
-"""Committed offsets: how far groups have consumed their queues, as pulling consumers read and report.
+"""Committed offsets: how far groups have consumed queues. Pulling consumers read and report them.
 
 A commit must change memory before the client's next request is handled, as upstream. No method may therefore
 await anything before memory has changed. A commit is durable before it is answered. Receipts below a

@@ -107,7 +107,7 @@ class GroupQueue:
         return self._end(receipt for receipt in self.open.values() if receipt.queue_offset < offset)
 
     def begin_at(self, offset: int) -> list["Receipt"]:
-        """Go back or forward to ``offset`` and close all receipts. Returns them."""
+        """Go back or forward to ``offset``, close all receipts, and return these receipts."""
         self.next_offset = self.reported = offset
         return self._end(self.open.values())
 

@@ -238,7 +238,7 @@ class Receiver:
     def _count_received(
         self, request: ReceiveRequest, chosen: Sequence[tuple[StoredMessage, Receipt]]
     ) -> None:
-        """Count the messages, at their brokers, and retries apart."""
+        """Count the messages for their brokers, with retries counted separately."""
         sizes: dict[tuple[Traffic, bool], list[int]] = {}
         for message, receipt in chosen:
             key = self._statistics.traffic_of(receipt.queue), _is_retry(receipt, request)

@@ -134,7 +134,7 @@ class Retries:
     async def give_back(
         self, group_name: str, log_offset: int, delay_level: int, max_retries: int | None = None
     ) -> None:
-        """Retry the message later, or make it a dead letter, like :meth:`Receiver.give_back`.
+        """Retry the message later, or make it a dead letter, like :meth:`Settler.give_back`.
 
         ``max_retries`` overrides the group's setting. Raises GroupNotFoundError, MessageNotFoundError,
         NoPermissionError.

@@ -171,7 +171,7 @@ class Settler:
         return changed
 
     async def suspend(self, group_name: str, handle: str, invisible_us: int) -> None:
-        """Postpone the messages of a lite topic that the same pop returned; the pop does not count.
+        """Postpone all messages of a lite topic that this handle's pop returned; the pop does not count.
 
         Raises ReceiptError, also for a message without a lite topic.
         """

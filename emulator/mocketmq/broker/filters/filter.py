@@ -21,7 +21,7 @@ KINDS: Final = (TAG, SQL92)
 
 MAX_TAGS = 100
 MAX_SQL_LENGTH: Final = 16_384
-"""Maximum length of an expression. Parsing one of this length blocks the broker for a tenth of a second."""
+"""Maximum length of an expression. Parsing so much text blocks the broker for a tenth of a second."""
 _PARSED: Final = 100
 """Size of the cache of parsed expressions, as upstream."""
 _GRAMMAR: Final = "mocketmq.broker.filters.sql_grammar"

@@ -269,7 +269,7 @@ def _ranged(value: Expression, low: Expression, high: Expression, *, decisive: b
 
 
 def ordered(left: Expression, right: Expression, holds: Callable[[int, int], bool]) -> Expression:
-    """``>``, ``>=``, ``<`` or ``<=``: ``holds`` compares the result of the comparison with 0."""
+    """``>``, ``>=``, ``<`` or ``<=``: ``holds`` tests the result of the comparison against 0."""
     _check_ordered(left)
     _check_ordered(right)
     one, other = left.evaluate, right.evaluate

@@ -15,7 +15,7 @@ from mocketmq.store.messages import store_times
 from mocketmq.store.store import Store
 
 MAX_LOOKUPS: Final = 20_000
-"""Maximum number of messages whose store times are read. The times of further ones are not known."""
+"""Maximum number of messages whose store times are read. The times of all others are unknown."""
 QUEUES_PER_TURN: Final = 256
 """Number of queues that are looked at before other tasks get a turn."""
 
@@ -27,8 +27,8 @@ class TopicLag:
     """A group's lag in a topic at a broker, by the broker's index.
 
     ``unread`` counts messages that the group never received, ``ready`` those that no consumer has now.
-    ``unsettled_us`` is the store time of the oldest message that the group has not settled, ``unread_us``
-    that of the oldest one that it has not received; None if there is none, or if it could not be read.
+    ``unsettled_us`` and ``unread_us`` are the store times of the oldest message that the group has not
+    settled, and of the oldest that it has not received; None if there is none, or if it could not be read.
     """
 
     group: str

@@ -47,7 +47,7 @@ class Consumers:
         return next((one for one in visible if one.log_offset == log_offset), visible[-1])
 
     async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, ClientAnswer]:
-        """Ask a group's consumers, or one of them, for their offsets in a topic. Returned by client id.
+        """Ask a group's consumers, or one, for their offsets in a topic. Returns the answers by client id.
 
         Consumers that do not answer are omitted, as upstream.
         """

@@ -131,7 +131,7 @@ class Histories:
         return found
 
     async def _find_at(self, log_offset: int) -> StoredMessage | None:
-        """The record, or for the number of a message in a delay scheme, the message or its later record."""
+        """The record; for the number of a message in a delay scheme, the message or its later record."""
         if waiting := await self._schemes.numbered(log_offset):
             return waiting
         named = await messages_at(self._store.database, [log_offset])
@@ -151,7 +151,7 @@ class Histories:
     ) -> list[StoredMessage]:
         """The newest messages of a topic with this unique key, or the key among their ``KEYS``, oldest first.
 
-        Only messages of the broker with this ``share`` (``ALONE``: of all), stored from ``from_us`` to
+        Only messages of the broker with this ``share`` (``ALONE``: of any), stored from ``from_us`` to
         ``to_us``, both included. Bodies from the store have up to
         ``max_bytes`` in total, unless the newest alone is larger. Pending messages are in the broker's own
         topics. Pending messages with an absolute due time are found only by their unique key.

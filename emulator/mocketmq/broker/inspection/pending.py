@@ -70,8 +70,8 @@ class PendingMessages:
 
         ``timed`` selects messages outside of the store, and messages without a level that a fault holds. The
         order is by number: messages with log offsets first, including those with levels and committed half
-        messages with an absolute due time, then the others by arrival. The list ends with the message that
-        brings the bodies to ``max_bytes``. Raises TopicNotFoundError.
+        messages with an absolute due time, then the others by arrival. The list ends when its bodies
+        reach ``max_bytes`` in total. Raises TopicNotFoundError.
         """
         if topic is not None:
             self._topics.get(topic)
@@ -220,7 +220,7 @@ def recall_handle_of(sent: SendResult, brokers: ClusterBrokers, *, of_levels: bo
 
 
 class Recalls:
-    """Cancels delayed messages for their senders. Upstream can since 5.3, for timers, if that is enabled."""
+    """Cancels delayed messages for their senders. Upstream has this since 5.3: for timers, if enabled."""
 
     def __init__(self, clock: Clock, topics: Topics, pending: PendingMessages) -> None:
         self._clock = clock

@@ -57,7 +57,7 @@ class StartKind(Enum):
 
 
 class LiteStart(msgspec.Struct, frozen=True):
-    """Where a new subscription begins. ``value`` belongs to the last three kinds."""
+    """Where a new subscription begins. Only the last three kinds use ``value``."""
 
     kind: StartKind = StartKind.LAST
     value: int = 0
@@ -120,7 +120,7 @@ class LiteSubscriptions:
         return [*self._by_name.get((parent, name), ()), *self._wildcards.get(parent, ())]
 
     def consumed_by(self, group: ConsumingGroup) -> set[Queue]:
-        """The lite topics that the group has consumed, or that clients of it subscribe to."""
+        """The lite topics that the group has consumed, or to which its clients subscribe."""
         names = [
             (each.parent, name)
             for each in self._clients.values()
@@ -191,8 +191,8 @@ class LiteSubscriptions:
     ) -> None:
         """Add lite topics to the client's subscription.
 
-        In a group with the model ``Exclusive``, other clients lose them. Raises InvalidArgumentError, and
-        LiteSubscriptionQuotaError.
+        In a group with the model ``Exclusive``, other clients lose these lite topics. Raises
+        InvalidArgumentError, and LiteSubscriptionQuotaError.
         """
         config, parent = group.registered.config, group.registered.config.lite_parent or ""
         if config.is_lite_wildcard:
@@ -226,7 +226,7 @@ class LiteSubscriptions:
     def replace(
         self, client_id: str, group: ConsumingGroup, names: Collection[str], notify: Callable[[str], None]
     ) -> None:
-        """Make these the lite topics of the client's subscription; all, in a group with a wildcard.
+        """Make these the lite topics of the client's subscription; in a group with a wildcard, all of them.
 
         In an exclusive group, the client does not get lite topics of other clients, and is notified of that.
         Raises InvalidArgumentError, and LiteSubscriptionQuotaError.

@@ -107,7 +107,7 @@ class Pack(msgspec.Struct, frozen=True):
 
 
 def write_pack(test: str, packed_us: int, now_us: int, members: Mapping[str, bytes]) -> bytes:
-    """Make the file from ``members``, given by name, without the manifest, which is added."""
+    """Make the file from these members, given by name, and add the manifest."""
     import zipfile  # noqa: PLC0415 - most brokers have no archives
 
     described = {

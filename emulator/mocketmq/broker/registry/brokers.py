@@ -162,7 +162,7 @@ class ClusterBrokers:
 
     @property
     def only_name(self) -> str | None:
-        """The name of the only broker, which all requests are for; None in a cluster of several."""
+        """The name of the only broker, which serves all requests; None in a cluster of several."""
         return self.names[0] if len(self._all) == 1 else None
 
     def broker_named(self, name: str) -> RegisteredBroker:

@@ -75,7 +75,7 @@ class Topics:
         self.creating = asyncio.Lock()
 
     async def load(self, known: Mapping[tuple[str, int], Queue] = MappingProxyType({})) -> None:
-        """Read every topic and queue from the store. ``known`` has queues to use again, by place."""
+        """Read every topic and queue from the store. ``known`` has queue objects to reuse, by place."""
         for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
             config, brokers = _read(text), self._brokers_of(name)
             if config.at and len(config.at) != brokers:  # only in a store that was edited
@@ -228,7 +228,7 @@ class Topics:
     ) -> Topic:
         """Like ``put``, but sets the queues at some brokers, by position, and keeps those of the others.
 
-        ``ABSENT`` takes the topic from a broker; its queues are kept, but not read. Raises
+        ``ABSENT`` removes the topic from a broker; the queues are kept, but not read. Raises
         InvalidArgumentError also if no broker would have the topic, or if it must be at all brokers.
         """
         for each in at.values():
@@ -406,5 +406,5 @@ def check_is_at(topic: Topic, broker: RegisteredBroker) -> None:
 
 
 def is_at_all_brokers(name: str, config: TopicConfig = PLAIN) -> bool:
-    """Whether all brokers must have the topic, and have it alike."""
+    """Whether all brokers must have the topic, with the same queues."""
     return config.is_lite or name.startswith((RETRY_PREFIX, DLQ_PREFIX))

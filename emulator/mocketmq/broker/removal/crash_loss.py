@@ -1,4 +1,4 @@
-"""Loses what a crashing broker stored last, as a disk does that had not been flushed.
+"""Removes what a crashing broker stored last, as if its disk had not been flushed.
 
 The records that the broker stored within the lost time are at the ends of its queues. They are moved into
 another topic of the broker, so that people can still look them up, and a row of the table ``interventions``
@@ -53,7 +53,7 @@ _AT_CRASH: Final = "UPDATE interventions SET at_us = ? WHERE at_us = ? AND kind 
 _CUT: Final = "UPDATE queues SET next_offset = min(next_offset, ?) WHERE key = ?"
 _UNDO_DELIVERY: Final = "DELETE FROM deliveries WHERE delivered_offset = ?"
 _END_REPEATS: Final = "DELETE FROM held_deliveries WHERE is_repeat AND stored_us > ? AND queue_key = ?"
-# A message from the files of a delay scheme is as it was before its delivery: held, or never delivered.
+# A message from a delay scheme's files returns to its state before the delivery: held, or never delivered.
 _PARK_AGAIN: Final = (
     "UPDATE messages SET kind = 'held', due_us = ?, parked_offset = NULL WHERE log_offset = ?"
 )

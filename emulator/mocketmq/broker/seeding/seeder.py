@@ -7,8 +7,8 @@ messages that the group has seen. Deliveries in this history have no rows in the
 counts only deliveries that the broker has made. When a message that is still pending is delivered later, it
 gets a ledger row like any other.
 
-Records stay in order of their store times, on which searches by time and retention rely. So the oldest seed
-must not be older than the newest record of the store.
+Searches by time and retention rely on records being in order of their store times. The oldest seed must
+therefore not be older than the newest record of the store.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ class Seeder:
 
     @completed
     async def plant(self, seeds: Sequence[Seed], lags: Sequence[Lag] = (), *, once: bool = False) -> Planted:
-        """Store the seeds durably. With ``once``, the store counts as no longer new.
+        """Store the seeds durably. With ``once``, the store no longer counts as new.
 
         Raises SeedError with the field of the refused seed, such as ``messages[3].delay``, or a StoreError.
         No message is stored then; only topics and groups that the seeds need, and that did not exist, stay.

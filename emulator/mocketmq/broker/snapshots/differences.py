@@ -69,7 +69,7 @@ _VERBS: Final = {
 
 
 def differences(before: SnapshotState, after: SnapshotState) -> list[StateDifference]:
-    """What happened from one snapshot to the other; empty if nothing did. At most ``MAX_DIFFERENCES``."""
+    """What happened between the two snapshots; empty if nothing did. At most ``MAX_DIFFERENCES``."""
     with closing(sqlite3.connect(":memory:")) as connection:
         for name, state in (("a", before), ("b", after)):
             connection.execute(f"ATTACH ':memory:' AS {name}")

@@ -126,7 +126,7 @@ def _kept_rows(chosen: Sequence[_Chosen], size: int) -> Iterator[tuple[object, .
 
 
 def check_size(size: int) -> None:
-    """Raise SnapshotQuotaError if a snapshot may not have ``size`` bytes."""
+    """Raise SnapshotQuotaError if ``size`` bytes are too many for a snapshot."""
     if size > MAX_BYTES:
         raise SnapshotQuotaError(
             f"the snapshot would have {size} bytes or more; allowed: {MAX_BYTES}. Remove messages, or begin"

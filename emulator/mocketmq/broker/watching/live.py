@@ -34,7 +34,7 @@ MAX_RECORDS: Final = 50
 SELDOM_US: Final = 60 * US_PER_S
 """Maximum real time between two updates of figures that take long to compute."""
 _MAX_OUTSIDE: Final = 2_000
-"""Number of pending messages outside of the store above which looks do not scan and show them."""
+"""Number of pending messages outside of the store above which looks omit them: listing scans all."""
 _RATE_S: Final = 5
 
 
@@ -56,7 +56,7 @@ class LiveLevel(NamedTuple):
 
 
 class NextDue(NamedTuple):
-    """The next due time, the levels in which messages are then due, and the first message if it has a level."""
+    """The next due time, the levels with messages due then, and the first message if it has a level."""
 
     instant_us: int
     levels: Sequence[int]  # 0 for absolute due times
