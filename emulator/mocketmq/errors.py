@@ -9,7 +9,7 @@
     │   ├── UnauthorizedError          the token, or a user's password, is missing or wrong
     │   ├── AccessError                the access key may not do this
     │   │   ├── UnknownAccessKeyError      … or is unknown
-    │   │   ├── SignatureError             … or the signature does not fit the request
+    │   │   ├── SignatureError             … or the signature does not match the request
     │   │   └── AuthError                  the user may not do this, in the words of RocketMQ 5
     │   ├── NoPermissionError          the topic may not be read or written in this way
     │   ├── TopicNotFoundError         the topic does not exist, and is not created on first use
@@ -19,7 +19,7 @@
     │   ├── GroupNotFoundError         the group does not exist, and is not created on first use
     │   ├── MessageNotFoundError       no message has this id or key
     │   ├── NotPendingError            the message is no longer waiting for its due time
-    │   ├── UndecidableError           the message is no half message, or is being decided
+    │   ├── UndecidableError           the message is not a half message, or is being decided
     │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
     │   ├── OverLimitError             the delay limits of another system allow no more messages in flight
@@ -33,7 +33,7 @@
     │   ├── SnapshotNotFoundError      no snapshot has this name
     │   ├── SnapshotExistsError        a snapshot with this name exists
     │   ├── SnapshotQuotaError         there are too many snapshots, or they are too large
-    │   ├── SnapshotDamagedError       a file is no snapshot that this broker can restore
+    │   ├── SnapshotDamagedError       a file is not a snapshot that this broker can restore
     │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
     │   └── ClockError                 time only moves forward, and within its range
@@ -43,7 +43,7 @@
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
     │   │   └── StoreFailedError           … or a sync of the disk: nothing is written until a restart
-    │   │       └── StoreDamagedError          … or SQLite met damage in the database
+    │   │       └── StoreDamagedError          … or SQLite found damage in the database
     │   ├── StoreBusyError             too many writes are waiting
     │   ├── StoreFullError             delayed messages have used up their disk quota
     │   ├── DelayedSendError           in the words of the patch that mode dongwo follows
@@ -106,11 +106,11 @@ class UnknownAccessKeyError(AccessError):
 
 
 class SignatureError(AccessError):
-    """The signature does not fit the request and the access key's secret."""
+    """The signature does not match the request and the access key's secret."""
 
 
 class AuthError(AccessError):
-    """A refusal by RocketMQ 5's users and policies, or of a change of them."""
+    """RocketMQ 5's users or policies do not allow the request, or a change of them is invalid."""
 
 
 class NoPermissionError(RefusedError):
@@ -157,7 +157,7 @@ class NotPendingError(RefusedError):
 
 
 class UndecidableError(RefusedError):
-    """The message is no half message, or the producer's decision does not fit it."""
+    """The message is not a half message, or the producer's decision does not apply to it."""
 
 
 class ReceiptError(RefusedError):
@@ -173,7 +173,7 @@ class OverLimitError(RefusedError):
 
 
 class LiteTopicQuotaError(RefusedError):
-    """The broker has as many lite topics as it may have."""
+    """The broker has the maximum number of lite topics."""
 
 
 class LiteSubscriptionQuotaError(RefusedError):
@@ -218,15 +218,15 @@ class SnapshotNotFoundError(RefusedError):
 
 
 class SnapshotExistsError(RefusedError):
-    """A snapshot with this name exists, and was not to be replaced."""
+    """A snapshot with this name exists, and the request does not allow replacing it."""
 
 
 class SnapshotQuotaError(RefusedError):
-    """There are as many snapshots as there may be, or the state is too large for one."""
+    """The maximum number of snapshots is reached, or the state is too large for a snapshot."""
 
 
 class SnapshotDamagedError(RefusedError):
-    """The file is no snapshot, or was altered, or needs a newer version, or another number of brokers."""
+    """The file is not a snapshot, was altered, or needs a newer version or another number of brokers."""
 
 
 class ReportNotFoundError(RefusedError):
@@ -266,7 +266,7 @@ class StoreFailedError(StoreUnavailableError):
 
 
 class StoreDamagedError(StoreFailedError):
-    """The database is damaged; nothing of the request was kept, and nothing more is written."""
+    """The database is damaged; the request has stored nothing, and nothing more is written."""
 
 
 class StoreBusyError(StoreError):

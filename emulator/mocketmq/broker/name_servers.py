@@ -31,12 +31,12 @@ class NameServerView:
 
     @property
     def hidden(self) -> list[str]:
-        """The brokers that it leaves out, whatever their condition."""
+        """The brokers that it omits, regardless of their condition."""
         return [name for name, is_listed in self._errors.items() if not is_listed]
 
     @property
     def kept(self) -> list[str]:
-        """The brokers that it lists, whatever their condition."""
+        """The brokers that it lists, regardless of their condition."""
         return [name for name, is_listed in self._errors.items() if is_listed]
 
     def routed(self, brokers: int | None = None) -> Sequence[RegisteredBroker]:
@@ -58,7 +58,7 @@ class NameServerView:
         self._frozen = {each.name: self.condition(each) for each in self._brokers}
 
     def set_listed(self, name: str, *, is_listed: bool) -> None:
-        """List a broker or leave it out, whatever its condition. Raises BrokerNotFoundError."""
+        """List or omit a broker, regardless of its condition. Raises BrokerNotFoundError."""
         self._errors[self._brokers.broker_named(name).name] = is_listed
 
     def correct(self) -> None:

@@ -61,7 +61,7 @@ class DirectoryLock:
             ) from error
 
     def close(self) -> None:
-        """Release the lock. The file stays, otherwise two later owners could lock two different files."""
+        """Release the lock. The file stays, because later owners could otherwise lock different files."""
         if self._fd >= 0:
             if self.is_settled:
                 with suppress(OSError):  # a full disk, for example; the next start then checks the store

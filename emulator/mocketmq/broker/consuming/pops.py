@@ -288,7 +288,7 @@ class Pops:
     async def has_messages(
         self, target: PopTarget, *, wait_s: float = 0.0, ordered: bool = False, attempt: str = ""
     ) -> bool:
-        """Whether there are messages to pop, whatever the filter. Waits up to ``wait_s`` real seconds."""
+        """Whether there are messages to pop, ignoring the filter. Waits up to ``wait_s`` real seconds."""
         group, topic = target.group, target.topic
         selection = Selection(self._database, self._topics, self._request(target, ordered=ordered))
 

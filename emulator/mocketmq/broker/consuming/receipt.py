@@ -223,7 +223,7 @@ class Receipt:
             self.close()
 
     def close(self) -> None:
-        """Close the receipt, whatever its state."""
+        """Close the receipt, regardless of its state."""
         if self.state is not _CLOSED:
             self.transition(_CLOSED)
 

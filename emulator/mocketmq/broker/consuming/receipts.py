@@ -241,7 +241,7 @@ class Receipts:
 
         ``is_postponed`` is True for a client's change, False for a client's extension, None for the broker.
         """
-        # Change memory at once, otherwise the former invisible time could end before the commit.
+        # Change memory at once, because the former invisible time could otherwise end before the commit.
         batch.on_rollback(
             partial(
                 self._apply_visible,

@@ -119,7 +119,7 @@ class Retries:
             reconsume_times=message.reconsume_times + 1,
             door=message.door,
         )
-        # Twice the limit, otherwise properties added by the broker could make an accepted message fail here.
+        # Twice the limit, because properties added by the broker must not make an accepted message fail here.
         content = draft(again, message.store_us, 2 * MAX_PROPERTIES_BYTES)
         return Retry(content, level, queue, group.name, properties[RETRY_TOPIC])
 

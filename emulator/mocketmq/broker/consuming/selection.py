@@ -130,7 +130,7 @@ class Selection:
             await self._select_all_fresh([queue for queue in queues if queue.topic != topic])
 
     def has_candidates(self) -> bool:
-        """Whether there are messages to select from, whatever the filter."""
+        """Whether there are messages to select from, regardless of the filter."""
         met = self._request.group.queues
         return bool(self.redeliveries()) or any(
             max(queue.min_offset, met[queue].next_offset if queue in met else 0) < queue.next_offset

@@ -170,7 +170,7 @@ class Topic:
         return [queue for queue in self.readable if share.has_queue(self.name, queue.queue_id)]
 
     def configured(self, *, read: bool, write: bool) -> Sequence[Queue]:
-        """The queues for consumers (``read``), producers (``write``) or both, whatever the permissions."""
+        """The queues for consumers (``read``), producers (``write``) or both, ignoring permissions."""
 
         def count(at: QueuesAtBroker) -> int:
             return max(at.read_queues if read else 0, at.write_queues if write else 0)

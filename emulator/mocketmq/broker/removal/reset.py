@@ -74,9 +74,9 @@ class Reset:
     async def all(self, begin_us: int | None = None) -> None:
         """Delete all messages, visible and pending, the ledger, and the receipts of groups.
 
-        The clock starts again at ``begin_us``, earlier or later, if given. All long polls end, otherwise a
-        long poll of the previous test could take the first message of the next test. Raises ClockError for an
-        instant before the clock's first start.
+        The clock starts again at ``begin_us``, earlier or later, if given. All long polls end, because a long
+        poll of the previous test could otherwise take the first message of the next test. Raises ClockError
+        for an instant before the clock's first start.
         """
         self.check_beginning(begin_us)
 
