@@ -21,7 +21,8 @@ import os
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,6 +49,10 @@ def stamp_of(found: os.stat_result) -> Stamp:
     return Stamp(found.st_ctime_ns, found.st_size, found.st_ino & _GREATEST)
 
 
+_LEADING: Final = 1 + len(Stamp._fields)
+"""Length of a row without the numbers of a part: the part's own number, and its stamp."""
+
+
 class KnownPart(NamedTuple):
     """A part's stamp, and the store's numbers for it."""
 
@@ -55,20 +60,43 @@ class KnownPart(NamedTuple):
     numbers: tuple[int, ...]
 
 
-class KnownParts(NamedTuple):
-    """The parts by their numbers, the items of all parts, and the time before which stamps are trusted."""
+class KnownParts:
+    """The parts that were written down, in order of their numbers, and the ``items`` of all parts.
 
-    parts: Mapping[int, KnownPart]
-    items: "array[int]"
-    until_ns: int
+    They stay in the arrays that were read, because objects for a hundred thousand directories would take
+    40 MB of every start.
+    """
+
+    def __init__(self, rows: "array[int]", items: "array[int]", width: int) -> None:
+        self.items = items
+        self._until_ns = rows[0]
+        self._rows = rows
+        self._row_length = _LEADING + width
+        self._numbers = rows[1 :: self._row_length]
+
+    def __iter__(self) -> Iterator[KnownPart]:
+        return map(self.__getitem__, range(len(self._numbers)))
+
+    def __getitem__(self, place: int) -> KnownPart:
+        begin = 1 + place * self._row_length
+        row = self._rows[begin : begin + self._row_length]
+        return KnownPart(Stamp(*row[1:_LEADING]), tuple(row[_LEADING:]))
+
+    def place_of(self, number: int) -> int:
+        """Return the place of a part in the order, or where it would be."""
+        return bisect_left(self._numbers, number)
 
     def get(self, number: int, stamp: Stamp) -> KnownPart | None:
-        """Return the known numbers of a part with this stamp; None if it must be read."""
-        part = self.parts.get(number)
-        return None if part is None or part.stamp != stamp or stamp.changed_ns >= self.until_ns else part
+        """Return what is known of a part with this stamp; None if it must be read."""
+        place = self.place_of(number)
+        is_known = place < len(self._numbers) and self._numbers[place] == number
+        if not is_known or stamp.changed_ns >= self._until_ns:
+            return None
+        part = self[place]
+        return part if part.stamp == stamp else None
 
 
-NOTHING: Final = KnownParts({}, array("q"), 0)
+NOTHING: Final = KnownParts(array("q", (0,)), array("q"), 0)
 
 
 def save_known(
@@ -80,11 +108,11 @@ def save_known(
 ) -> None:
     """Replace the file in the folder, or remove it if there are no parts. Each part has ``width`` numbers.
 
-    Raises OSError.
+    ``items`` are those of all parts, in order of the parts' numbers. Raises OSError.
     """
     rows, rest = array("q", (0,)), array("q")
     count = 0
-    for number, part in parts:
+    for number, part in sorted(parts):
         rows.extend((number, *part.stamp, *part.numbers))
         count += 1
     for some in items:
@@ -121,7 +149,7 @@ def load_known(root: Path, kind: str, width: int) -> KnownParts:
             *head, wide, count, size, check = file.readline(_LONGEST_LINE).split()
             if head != [*_MAGIC.split(), kind.encode(), sys.byteorder.encode()] or int(wide) != width:
                 return NOTHING
-            numbers = 1 + int(count) * (1 + len(Stamp._fields) + width)
+            numbers = 1 + int(count) * (_LEADING + width)
             if os.fstat(file.fileno()).st_size != file.tell() + (numbers + int(size)) * _NUMBER_BYTES:
                 return NOTHING
             rows.fromfile(file, numbers)
@@ -130,10 +158,4 @@ def load_known(root: Path, kind: str, width: int) -> KnownParts:
                 return NOTHING
     except (OSError, EOFError, ValueError):
         return NOTHING
-    fields = iter(rows)
-    until_ns = next(fields)
-    parts = {
-        number: KnownPart(Stamp(*some[:3]), tuple(some[3:]))
-        for number, *some in zip(*[fields] * (1 + len(Stamp._fields) + width), strict=True)
-    }
-    return KnownParts(parts, items, until_ns)
+    return KnownParts(rows, items, width)

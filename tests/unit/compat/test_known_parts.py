@@ -199,7 +199,7 @@ def test_a_stamp_has_room_for_every_inode(tmp_path: Path) -> None:
     numbers[stat.ST_INO] = (1 << 64) - 1
     part = KnownPart(stamp_of(os.stat_result(numbers, {"st_ctime_ns": 1})), ())
     save_known(tmp_path, "a", 0, [(1, part)])
-    assert load_known(tmp_path, "a", 0).parts == {1: part}
+    assert load_known(tmp_path, "a", 0).get(1, part.stamp) == part
 
 
 @pytest.mark.usefixtures("settled")
@@ -247,7 +247,10 @@ def test_a_full_disk_costs_the_next_start_only_time(
 
 
 def test_parts_and_items_are_read_as_they_were_written(tmp_path: Path) -> None:
-    part = KnownPart(Stamp(1, 2, 3), (4, -5))
-    save_known(tmp_path, "a", 2, [(7, part), (8, part)], [array("q", (1, 2)), array("q", (3,))])
-    assert load_known(tmp_path, "a", 2)[:2] == ({7: part, 8: part}, array("q", (1, 2, 3)))
-    assert load_known(tmp_path, "b", 2) == load_known(tmp_path, "a", 1) == NOTHING
+    part, other = KnownPart(Stamp(1, 2, 3), (4, -5)), KnownPart(Stamp(4, 5, 6), (7, 8))
+    save_known(tmp_path, "a", 2, [(8, other), (7, part)], [array("q", (1, 2)), array("q", (3,))])
+    known = load_known(tmp_path, "a", 2)
+    assert ([*known], [*known.items]) == ([part, other], [1, 2, 3])
+    assert [known.get(number, part.stamp) for number in (6, 7, 8, 9)] == [None, part, None, None]
+    assert [known.place_of(number) for number in (7, 8)] == [0, 1]
+    assert load_known(tmp_path, "b", 2) is load_known(tmp_path, "a", 1) is NOTHING

@@ -65,14 +65,14 @@ class DirectoryStore(BaseStore):
 
     def _open(self) -> None:
         known = load_known(self.directory.root, _KIND, _NUMBERS)
-        ends = itertools.accumulate(part.numbers[0] * _FIELDS for part in known.parts.values())
-        end_of = dict(zip(known.parts, ends, strict=True))
+        ends = array("q", itertools.accumulate(part.numbers[0] * _FIELDS for part in known))
         now_ns = self._now_ns()
         for found in self.directory.scan(lambda *part: known.get(*part) is not None, is_starting=True):
             if isinstance(found, str):
                 self._ignore(found)
             elif isinstance(found, int):
-                end, (stamp, (count, size)) = end_of[found], known.parts[found]
+                place = known.place_of(found)
+                end, (stamp, (count, size)) = ends[place], known[place]
                 begins = range(end - count * _FIELDS, end, count)
                 self._append([known.items[begin : begin + count] for begin in begins])
                 self._count_bytes(found, size)

@@ -100,9 +100,10 @@ class ItemPlaces:
     def settle(self, hour: HourIndex, entry: Entry) -> None:
         self._recent.pop(entry, None)
         slot = slot_of(entry.due_ms)
-        if self._last is not None:
+        full = self._full_slot(hour, slot)
+        if self._last is not None and self._last is not full:
             self._last.settle(entry)
-        if (full := self._full_slot(hour, slot)) is not None:
+        if full is not None:
             full.settle(entry)
             if not full.pending:
                 del self._full[hour.number, slot]
