@@ -43,20 +43,26 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn(
         "state",
         _TEXT,
-        "`delivered`; `pending`, also if overdue; `cancelled`; `expired`: removed undelivered by a reset, by"
-        " retention, or by a crash that is told to lose it (`fault` says `broker crash`); `lost`: none of"
-        " these, a defect",
+        "`delivered`; `pending`, even if overdue; `cancelled`; `expired`: removed before delivery by a reset,"
+        " by retention, or by a crash that was set to lose it (`fault` is then `broker crash`); `lost`:"
+        " disappeared for no such reason, a defect",
         "`delivered` if there is a `delivered_us`, else `pending`",
     ),
-    LedgerColumn("message_id", _TEXT, "the UNIQ_KEY, the same in each delivery of a message", _DROPPED),
+    LedgerColumn("message_id", _TEXT, "the UNIQ_KEY, the same for each delivery of a message", _DROPPED),
     LedgerColumn(
         "parked_offset",
         _LONG,
-        "number of the delayed message in its store, the same in each of its deliveries",
-        "messages are told apart by `message_id` and `attempt`",
+        "number of the delayed message in its store, the same for each of its deliveries",
+        "the report tells messages apart by `message_id` and `attempt`",
     ),
     LedgerColumn("delivered_offset", _LONG, "number of the delivery in its store, in order of delivery"),
-    LedgerColumn("topic", _TEXT, "where the message is delivered; `%RETRY%group` for a retry", "no name", ""),
+    LedgerColumn(
+        "topic",
+        _TEXT,
+        "the topic to which the message is delivered; `%RETRY%group` for a retry",
+        "no name",
+        "",
+    ),
     LedgerColumn("queue_id", _INTEGER, "the queue of the topic"),
     LedgerColumn("queue_offset", _LONG, "the offset in that queue"),
     LedgerColumn(
@@ -71,7 +77,7 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn(
         "forced",
         _BOOLEAN,
-        "delivered on demand before the due time; the lateness does not count",
+        "delivered on demand before the due time; its lateness does not count",
         "`false`",
         False,
     ),
@@ -84,11 +90,9 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn("pulled_by", _TEXT, "the group of that consumer"),
     LedgerColumn("acked_us", _LONG, "when the message was first acknowledged"),
     LedgerColumn(
-        "fault", _TEXT, "the fault injected into the delivery, or a crash that lost the message", "none"
+        "fault", _TEXT, "the fault injected into the delivery, or the crash that lost the message", "none"
     ),
-    LedgerColumn(
-        "broker", _TEXT, "the broker that has the queue, in a cluster of several", "there is only one"
-    ),
+    LedgerColumn("broker", _TEXT, "in a cluster, the broker that has the queue", "there is only one broker"),
 )
 
 RUN_COLUMNS: Final = (
@@ -116,9 +120,9 @@ MOVE_COLUMNS: Final = (
 EVERY_REQUEST: Final = "every request"
 """The value of ``operation`` for an outage."""
 STRUCK_COLUMNS: Final = (
-    LedgerColumn("store", _TEXT, "the store with the record"),
+    LedgerColumn("store", _TEXT, "the store that has the record"),
     LedgerColumn("at_us", _LONG, "when the fault was injected"),
-    LedgerColumn("to_us", _LONG, "end of an outage or of a late answer", "not known yet"),
+    LedgerColumn("to_us", _LONG, "end of an outage or of a late response", "not yet known"),
     LedgerColumn("fault", _TEXT, "the name of the fault rule"),
     LedgerColumn("do", _TEXT, "what the fault did, such as `refuse` or `broker-away`"),
     LedgerColumn("operation", _TEXT, f"`receive`, `ack`, or `{EVERY_REQUEST}` for an outage"),
