@@ -39,7 +39,7 @@ def figures_in(block: str) -> Iterator[str]:
     """
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
     if not block.startswith("|"):
-        yield from IN_TEXT.findall(block)
+        yield from IN_TEXT.findall(" ".join(block.split()))  # a unit may be on the next line
         return
     measured = [number for number, heading in enumerate(rows[0]) if number and heading not in NOT_MEASURED]
     for row in rows[2:]:
