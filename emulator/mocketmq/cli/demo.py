@@ -41,9 +41,9 @@ _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
     help="Directory for a lateness report of the day.",
 )
 def demo(messages: int, data: Path | None, report: str | None) -> None:
-    """Play a day of delayed messages through a broker of its own, and check what its consumers receive.
+    """Play a day of delayed messages through a new broker, and check what its consumers receive.
 
-    The broker's clock is moved through the day, which takes less than a minute. The exit code is 1 if a
+    The broker's clock is moved through the day, which takes less than a minute. The exit code is 1 if any
     message came early, twice or not at all.
     """
     if data is not None and data.exists() and any(data.iterdir()):

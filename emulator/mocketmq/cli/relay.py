@@ -298,7 +298,7 @@ def _shown(figures: RelayFigures) -> str:
 
 
 def _once_a_minute(said_us: dict[object, int]) -> Callable[[logging.LogRecord], bool]:
-    """Make a log filter that passes each repeated line of the Kafka client only once a minute."""
+    """Make a log filter that lets each repeated line of the Kafka client through only once a minute."""
 
     def passes(record: logging.LogRecord) -> bool:
         if record.name == "asyncio" and record.exc_info and record.exc_info[0]:

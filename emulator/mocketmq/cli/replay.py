@@ -98,7 +98,8 @@ def replay(
     answers differ from the recorded ones; the exit code is 1 if any do.
 
     The replay moves the clock, or waits for it; on a manual clock the spacing is exact. Queues, order, keys
-    and delays are kept. If the replay moves the clock, it finally moves it until all messages are delivered.
+    and delays are kept. If the replay moves the clock, it keeps moving it at the end until all messages are
+    delivered.
     """
     if speed is not None and as_fast_as_possible:
         raise click.UsageError("--speed and --as-fast-as-possible exclude each other")

@@ -39,7 +39,7 @@ def restore(broker: BlockingClient, output: Output, name: str) -> None:
 @snapshot.command("list", epilog=examples("snapshot list"))
 @with_broker
 def list_(broker: BlockingClient, output: Output) -> None:
-    """List the snapshots, and the files among them that cannot be read."""
+    """List the snapshots, and the snapshot files that cannot be read."""
     found, damaged = broker.snapshots(), broker.damaged_snapshots()
     counts = ("messages", "pending", "bytes", "version")
     rows = [(each["name"], _time(each["clock_ms"]), *map(each.get, counts)) for each in found]

@@ -230,7 +230,7 @@ def plain(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Format text as code; as HTML if it has a pipe, which would separate cells even between backticks."""
+    """Format text as code, in HTML if it has a pipe, which would separate cells even between backticks."""
     shown = _short(text)
     if shown.strip() and "`" not in shown and "|" not in shown:
         return f"`{shown}`"
