@@ -294,15 +294,15 @@ class BrokerLives:
 
     @completed
     async def start_all(self) -> None:
-        """Start every broker that is down, and end the cut-offs and other conditions of the rest."""
+        """Return every broker to its normal condition: running, reachable, writable, not promoted."""
         async with self._lock:
             await self._start({each: HEALTHY for each in self._brokers if each.condition != HEALTHY})
 
     def heal_restored(self) -> None:
-        """Set all brokers to running, and forget offsets at slaves, once a snapshot has replaced the state.
+        """Set all brokers to their normal condition, once a snapshot has replaced the state.
 
-        Otherwise, offsets committed at slaves before could change the restored state. ``start_restored`` does
-        the rest.
+        This also forgets the offsets at slaves, which could otherwise change the restored state.
+        ``start_restored`` does the rest.
         """
         for each in self._brokers:
             if each.condition != HEALTHY:

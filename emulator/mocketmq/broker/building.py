@@ -361,7 +361,7 @@ def _make_removal(broker: Broker, settings: Settings) -> None:
 
 
 def _make_snapshots(broker: Broker, settings: Settings) -> None:
-    """Make snapshots, which know all parts with a state in memory."""
+    """Make snapshots, which save and restore all parts that keep a state in memory."""
 
     async def heal_cluster() -> None:
         await broker.broker_lives.start_restored()

@@ -1,4 +1,4 @@
-"""What the store knows about a message: its records, how groups consumed them, and injected faults."""
+"""What the store contains about a message: its records, their consumption, and injected faults."""
 
 from typing import Final, NamedTuple
 

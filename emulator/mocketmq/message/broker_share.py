@@ -51,7 +51,7 @@ class BrokerShare(NamedTuple):
         return brokers == 1 or max(number, 0) % brokers == self.position or not is_shared_out(topic)
 
     def own_queues(self, topic: str, queues: Sequence[T]) -> Sequence[T]:
-        """This broker's share of a topic's queues, which are in order of their numbers."""
+        """This broker's share of a topic's queues. ``queues`` must be in order of their numbers."""
         if len(self.names) == 1 or not is_shared_out(topic):
             return queues
         return queues[self.position :: len(self.names)]

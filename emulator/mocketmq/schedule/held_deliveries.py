@@ -233,7 +233,7 @@ class HeldDeliveries:
         return parked.log_offset, len(content.body)
 
     def _hold(self, batch: Batch, held: Sequence[Held]) -> None:
-        """Store rows of one message. They are either the message itself, or repeats of it."""
+        """Store rows of one message: either the message itself, or its repeats."""
         for row in held:
             batch.execute(_HOLD, row[1:])
             if row.release_us is not None:

@@ -25,7 +25,7 @@ class Profile:
 class Rocketmq4(Profile):
     """Has the timing of ScheduleMessageService of RocketMQ 4.9.8 (docs/protocol/remoting.md §5.3 to §5.5).
 
-    Looks for due messages 1 s after the start, then every 100 ms, and delivers them at that time.
+    Checks for due messages 1 s after the start, then every 100 ms, and delivers them at that time.
     Saves the offset table every 10 s, so a kill repeats all deliveries since the last save.
     """
 
@@ -38,7 +38,7 @@ class Rocketmq4(Profile):
         self._started_us = started_us
 
     def fires_at(self, due_us: int, delay_us: int, now_us: int) -> int:
-        """The first look at or after the due time.
+        """The first check at or after the due time.
 
         Like ``correctDeliverTimestamp``, this ignores a due time that is further away than the level's delay,
         as happens after a change of the table or when the clock is set back. The message is then delivered at

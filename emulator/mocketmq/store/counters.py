@@ -39,7 +39,7 @@ class Past(NamedTuple):
 
     next_log_offset: int
     last_store_us: int  # of the newest message
-    last_us: int  # the latest instant that any run is known to have reached
+    last_us: int  # the latest instant that any run has reached, as far as recorded
     mark: Mark | None  # the last setting of the last run's clock
     run: int  # the number of the last run, 0 if none
     keys_indexed_to: int

@@ -257,7 +257,7 @@ class Database:
         return has_run
 
     def _checked(self, statements: Mapping[str, Rows]) -> tuple[Sequence[tuple[str, Rows]], int]:
-        """The statements that have rows, and the total of rows. Raises after a failed sync or damage."""
+        """The statements with rows, and their total number of rows. Raises after a failed sync or damage."""
         self._check_syncs()
         if self.damage is not None:
             raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")

@@ -76,8 +76,8 @@ _SAVE_RUNS: Final = "INSERT INTO snapshot.runs SELECT * FROM main.runs"
 _SAVE_DELAY_OFFSET: Final = "INSERT OR REPLACE INTO snapshot.delay_offsets VALUES (?, ?)"
 _SAVE_NEXT_OFFSET: Final = "INSERT OR REPLACE INTO snapshot.counters VALUES ('next_log_offset', ?)"
 
-# Identities are never forgotten, because the file of a delayed message may be copied back from a backup. Only
-# messages that are pending in the snapshot lose theirs.
+# Identities are never deleted, because the file of a delayed message may be copied back from a backup. The
+# only exceptions are messages that are pending in the snapshot.
 _FORGET_OUTCOMES: Final = (
     "UPDATE main.timed_messages SET outcome = 'cleared', log_offset = -1 WHERE outcome <> 'cleared'"
 )

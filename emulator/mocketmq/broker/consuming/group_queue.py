@@ -20,7 +20,7 @@ from mocketmq.store.database import Database
 
 
 class Notice(Enum):
-    """A reset of which pulling consumers have yet to be notified. Until then, their commits are outdated."""
+    """A reset of which pulling consumers were not notified yet. Until then, their commits are outdated."""
 
     DUE = auto()
     """The next pull will be answered with the new offset."""

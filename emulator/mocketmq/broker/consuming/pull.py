@@ -252,7 +252,7 @@ class Pull:
         known_resets: int | None,
         load: MemoryReservation | None,
     ) -> Pulled:
-        """Wait for messages. The consumer knows of ``known_resets`` resets; None ignores resets."""
+        """Wait for messages. The consumer was notified of ``known_resets`` resets; None ignores resets."""
         start = offset
 
         async def look() -> Pulled:

@@ -279,7 +279,7 @@ class Selection:
                 self._add(row, receipt)
         self._is_full = self._is_full or not (rows or are_all)
         is_more = False
-        cut = rows[-1].queue_key if len(rows) == most else None  # the rest of it counts as lag, as upstream
+        cut = rows[-1].queue_key if len(rows) == most else None  # its rest counts as lag, as upstream
         for key, span in spans.items():
             if are_all and seen[key] == found[key] and key != cut:
                 group.in_queue(span.queue).next_offset = span.end

@@ -1,7 +1,7 @@
 """Expiry of lite topics without new messages (AbstractLiteLifecycleManager of 5.5.0).
 
-A lite topic expires as a whole, whether or not groups have got its messages. Upstream looks every two
-minutes; here the timer deletes it at the instant, also during a clock move.
+A lite topic expires as a whole, even if groups have not received all its messages. Upstream checks every two
+minutes; here the timer deletes the lite topic exactly on expiry, also during a clock move.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -15,7 +15,7 @@ from mocketmq.message.broker_share import ALONE, BrokerShare, position_of
 from mocketmq.store.queue import Queue
 
 ROUTE_LIFETIME_US: Final = 120 * US_PER_S
-"""Time on the broker's clock for which routes name a broker that is silent (brokerChannelExpiredTime)."""
+"""Time on the broker's clock after which routes omit a silent broker (brokerChannelExpiredTime)."""
 DOWN: Final = " down"
 """Suffix of the names of downtimes, which the ledger gives as the reason why messages are late."""
 

@@ -1,7 +1,7 @@
 """Lite topics, RIP-83: the named queues of topics of type ``lite``, each created by its first message.
 
-Each is one :class:`LiteQueue` and one row, without any other state, so that there may be many. They are kept
-in order of their newest message, by which they expire.
+Each lite topic is one :class:`LiteQueue` and one row, without any other state, so that there may be many. The
+lite topics of a parent are kept in order of their newest messages, which determine when they expire.
 """
 
 from collections import OrderedDict, deque

@@ -175,7 +175,7 @@ class CrashLoss:
         )
 
     def _is_lost(self, share: BrokerShare, message: StoredMessage, since_us: int) -> bool:
-        """Whether a pending message was stored after the instant, and is for the broker."""
+        """Whether a pending message was stored after the instant, and belongs to the broker."""
         queue = self._registry.topics.queue(message.real_queue_key or 0)
         return message.store_us > since_us and self._has(share, queue)
 

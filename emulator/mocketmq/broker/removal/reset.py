@@ -179,10 +179,10 @@ class FullReset:
     _heal_cluster: Sequence[Callable[[], Awaitable[None]]]
 
     async def run(self, begin_us: int | None, *, forget: bool) -> None:
-        """Remove all fault rules and messages, and heal the cluster. Raises ClockError.
+        """Remove all fault rules and messages, and start all brokers and name servers. Raises ClockError.
 
         ``forget`` also removes topics and groups. Rules are removed first, so that no rule delays or refuses
-        the rest. ``begin_us``, if given, sets the clock.
+        the further steps. ``begin_us``, if given, sets the clock.
         """
         self._reset.check_beginning(begin_us)
         await self._faults.clear()

@@ -66,7 +66,7 @@ class DelayLimiter:
             return 0, None
         if claim is None:
             if delay_limits.ahead is None:
-                return level, None  # levels last whole seconds, so there is nothing to round
+                return level, None  # delays of levels are whole seconds, so there is nothing to round
             properties.pop(DELAY)
             claim = Claim(self._schemes.timed(), due_us)
         granted_us = min(delay_limits.rounded_us(now_us, claim.due_us), LATEST_US)

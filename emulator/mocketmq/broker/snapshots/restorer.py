@@ -86,7 +86,7 @@ class StateHistory(NamedTuple):
 
 
 class Lineage:
-    """Knows up to which log offset a snapshot and the store have the same messages.
+    """Determines up to which log offset a snapshot and the store have the same messages.
 
     A message never changes after its commit, unless a crash loses it, and log offsets rise. Two states of one
     broker therefore have the same messages up to the log offset at which their histories diverge. They

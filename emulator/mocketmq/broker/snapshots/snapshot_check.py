@@ -95,7 +95,7 @@ def _is_over(steps: Iterator[int], limit: int) -> bool:
 
 
 def check_is_data(connection: sqlite3.Connection, name: str) -> None:
-    """Raise SnapshotDamagedError if the database has views, triggers or the like, which run as code."""
+    """Raise SnapshotDamagedError if the database has views, triggers or similar, which run as code."""
     for kind, what in connection.execute(_CODE).fetchmany(1):
         raise _damaged(name, f"its database differs in the {kind} {what}")
 

@@ -396,7 +396,7 @@ class HalfMessages:
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
             for receipt, message in accepted.items():
                 claim = message.claim
-                if claim is not None:  # even if due now, because only the scheme knows an earlier attempt
+                if claim is not None:  # even if due now: only the scheme has recorded an earlier attempt
                     at = claim._replace(due_us=max(claim.due_us, now_ms_us))
                     kept[receipt] = await self._schemes.keep(
                         at, message.draft, message.queue, receipt.log_offset

@@ -266,7 +266,7 @@ class Live:
         )
 
     def _curve_of_timed(self) -> Curve:
-        """The curve of absolute due times. It is reused for 100 times the time to make it, up to a minute."""
+        """The curve of absolute due times, reused for 100 times as long as making it took, up to a minute."""
         began_us = steady_us()
         if began_us >= self._timed_again_us:
             self._timed_curve = self._curves.of_timed()
