@@ -44,9 +44,9 @@ SECTIONS = {
 _HEAD = """\
 # Aliyun's HTTP clients
 
-The features that work with Aliyun's own, unmodified client libraries. This page is made from runs of
-`make test` and `make interop`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
-point does not apply to that library."""
+The features that work with Aliyun's own, unmodified client libraries. `python -m tests.clients.compatibility`
+makes this page from runs of `make test` and `make interop`; do not edit it. A dash means that the row does
+not apply to the library."""
 _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 

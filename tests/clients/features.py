@@ -161,27 +161,28 @@ _HEAD = """\
 # RocketMQ's clients
 
 The features that work with RocketMQ's unmodified clients. `python -m tests.clients.compatibility` makes
-this page from runs of `make test` and `make interop`; do not edit it. A dash: the client has no such
-feature, or no test tries it. [Aliyun's HTTP clients](aliyun-clients.md) have their own page."""
+this page from runs of `make test` and `make interop`; do not edit it. A dash means that the client does not
+have the feature, or that no test tries it. [Aliyun's HTTP clients](aliyun-clients.md) have their own page."""
 _NEWER = """\
 
 ## RocketMQ 5.4 and 5.5
 
-`make differential` compares mocketmq with brokers of three versions. [Differences](differences.md) that are
-deliberate name a version where the three differ from each other. mocketmq follows
+`make differential` compares mocketmq with brokers of three versions. The deliberate
+[differences](differences.md) name a version where these three differ from each other. mocketmq follows
 
 - 4.9 in sends, pulls, offsets, transactions, delay levels and administration; answers also have
   [fields of 5.x](differences.md#answers-to-remoting-clients);
 - 5.3 in [pops](differences.md#popping), divided queues, timers, recalls and the proxy's
   [gRPC](differences.md#grpc);
-- 5.5 in the same, with this table. Unlike there, consumers over gRPC may come before their group.
+- 5.5 in the same areas as 5.3, for the features of this table. Unlike in 5.5, a consumer may connect over
+  gRPC before its group exists.
 
 | feature | since | mocketmq |
 |---|---|---|"""
 NEWER = {
     "Priority messages: property `_SYS_MSG_PRIORITY_`, `priority` over gRPC, topics of type `PRIORITY`": (
         "5.4.0",
-        "yes: [what comes first](messages.md#priorities), tried with clients for Java, Python, Node and Go",
+        "yes: [what comes first](messages.md#priorities), tested with clients for Java, Python, Node and Go",
     ),
     "`priority.factor`, how strictly a group follows priorities": (
         "5.4.0",
@@ -189,7 +190,8 @@ NEWER = {
     ),
     "Switching between timers in files and on RocksDB (5001), transactions and index on RocksDB": (
         "5.4.0",
-        "`--timed-scheme sorted` keeps timers on RocksDB, from the start: 5001 refuses to move them",
+        "`--timed-scheme sorted` keeps timers on RocksDB from the beginning; 5001, which would move them,"
+        " is refused",
     ),
     "Lite topics: property `__LITE_TOPIC`, `lite_topic` over gRPC, topics of type `LITE`": (
         "5.5.0",
@@ -197,8 +199,8 @@ NEWER = {
     ),
     "Lite consumers: `LitePushConsumer`, `LiteSimpleConsumer`, SyncLiteSubscription, code 200071": (
         "5.5.0",
-        "yes over gRPC, [tried with the clients that have them](lite-topics.md#sdks); 200070 to 200073, which"
-        " serve RocketMQ's own proxy, are not supported",
+        "yes over gRPC, [tested with the clients that have them](lite-topics.md#sdks); 200070 to 200073,"
+        " which serve RocketMQ's own proxy, are not supported",
     ),
     "Attributes for lite topics: `lite.topic.expiration`, `lite.bind.topic`, `lite.sub.…`": (
         "5.5.0",
