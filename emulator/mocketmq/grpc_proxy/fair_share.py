@@ -2,7 +2,7 @@
 
 *Frames* are handled on arrival until the turn's budget for all connections is spent. Later frames wait for
 the next turns, which serve the waiting connections in order. While connections wait, another connection still
-gets the frames of one request handled on arrival, so floods do not hold up an occasional client.
+gets the frames of one request handled on arrival, so floods do not delay an occasional client.
 
 A request of an occasional client needs ten to twenty turns of the event loop. A turn that handles waiting
 frames is therefore followed by a pause of three times its length, in which turns are short. Floods get a

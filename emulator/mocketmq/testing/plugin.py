@@ -82,7 +82,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """An empty RocketMQ broker for this test, with its own address and a clock that the test moves.
+    """A RocketMQ broker for this test: empty, with its own address, and a clock that the test moves.
 
     Give `mocketmq.name_server` to the application, send and receive, and move time:
     `mocketmq.clock.advance("30m")`. One broker per worker, reset before each test.
