@@ -48,7 +48,7 @@ def modules(root: Path) -> dict[str, Path]:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Let no other build compile in the folder meanwhile."""
+    """Keep other builds from compiling in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         if fcntl:
@@ -56,17 +56,18 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def compile_modules(root: Path) -> Iterator[tuple[Path, str]]:
-    """Compile the modules. Yields each file that was made, with its path in the wheel."""
+def compile_modules(root: Path, work: Path) -> Iterator[tuple[Path, str]]:
+    """Compile the modules in ``work``. Yields each file that was made, with its path in the wheel."""
     # Reading the list needs neither.
     from mypyc.build import mypycify  # noqa: PLC0415
     from setuptools import Distribution  # noqa: PLC0415
     from setuptools.command.build_ext import build_ext  # noqa: PLC0415
 
-    work = root / "build" / "compiled" / str(sys.implementation.cache_tag)
-    with alone(work), contextlib.chdir(root):  # to which the settings of mypy refer
+    # Beside the objects, because two processes must not write to one cache: `make check` has another.
+    cache = ("--cache-dir", str(work / "mypy"))
+    with contextlib.chdir(root):  # to which the settings of mypy refer
         extensions = mypycify(
-            ["--config-file", "pyproject.toml", *map(str, modules(root).values())],
+            ["--config-file", "pyproject.toml", *cache, *map(str, modules(root).values())],
             debug_level="0",
             multi_file=True,
             target_dir=str(work / "c"),
@@ -85,10 +86,19 @@ def compile_modules(root: Path) -> Iterator[tuple[Path, str]]:
 class CompiledModules(BuildHookInterface):
     """Adds the compiled modules to a wheel, and names its platform."""
 
+    _building = contextlib.ExitStack()
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before hatchling collects the files."""
         if version == "editable":
             raise ValueError("an editable installation runs the sources, so it cannot be compiled")
-        files = {str(file): name for file, name in compile_modules(Path(self.root))}
+        root = Path(self.root)
+        work = root / "build" / "compiled" / str(sys.implementation.cache_tag)
+        self._building.enter_context(alone(work))  # until the wheel has the files
+        files = {str(file): name for file, name in compile_modules(root, work)}
         build_data.update(pure_python=False, infer_tag=True)
         build_data["force_include"].update(files)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Let the next build begin."""
+        self._building.close()
