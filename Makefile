@@ -105,8 +105,8 @@ dist: setup  ## build the wheels and sdists of broker and clients into dist/, wi
 
 bundle: dist/.bundle  ## build mocketmq with its own Python, for machines without one, into dist/
 
-dist/.bundle: build/bundle/.made $(SHIPPED) $(wildcard kits/bundle/*)
-	@$(BUNDLE) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall ./kits/python .
+dist/.bundle: build/compiled/.wheels $(wildcard kits/bundle/*)
+	@$(BUNDLE) -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall build/compiled/wheels/*.whl
 	@$(BUNDLE) kits/bundle/build.py
 	@touch $@
 
@@ -186,12 +186,22 @@ build/lowest/.made: pyproject.toml | $(UV)
 	@rm -rf build/lowest.cache
 	@touch $@
 
-# The environment has the compiled wheel, and all else from .venv; the editable installation there is not on its path.
-build/compiled/.made: .venv/.dev $(SHIPPED)
-	@echo "Compiling modules into build/compiled …"
+# The wheels that the bundle has and `make test-compiled` tries, built once for both. Compiling needs a C compiler and
+# Python's headers.
+COMPILES = command -v cc >/dev/null && test -e "$$($(BUNDLE) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h"
+
+build/compiled/.wheels: build/bundle/.made $(SHIPPED)
 	@rm -rf build/compiled/wheels
-	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m hatchling build -t wheel -d build/compiled/wheels
-	@cd kits/python && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/build/compiled/wheels
+	@if $(COMPILES); then \
+		echo "Compiling modules into build/compiled, which takes a minute or two …"; export HATCH_BUILD_HOOK_ENABLE_CUSTOM=1; \
+	else \
+		echo "There is no C compiler with Python's headers, so the wheel has no compiled modules."; \
+	fi; $(BUNDLE) -m hatchling build -t wheel -d build/compiled/wheels
+	@cd kits/python && $(CURDIR)/$(BUNDLE) -m hatchling build -t wheel -d $(CURDIR)/build/compiled/wheels
+	@touch $@
+
+# The environment has these wheels, and all else from .venv; the editable installation there is not on its path.
+build/compiled/.made: .venv/.dev build/compiled/.wheels
 	@$(BIN)/python -m venv --clear --without-pip build/compiled/venv
 	@$(BIN)/python -m pip --python $(COMPILED) install --quiet --disable-pip-version-check --no-deps --no-index \
 		build/compiled/wheels/*.whl
@@ -199,7 +209,7 @@ build/compiled/.made: .venv/.dev $(SHIPPED)
 	@mv build/compiled/dev.pth build/compiled/venv/lib/python*/site-packages/
 	@touch $@
 
-# mocketmq itself is installed for each build as a wheel: PyInstaller does not follow editable installations.
+# mocketmq itself is installed for each bundle as a wheel: PyInstaller does not follow editable installations.
 build/bundle/.made: requirements-bundle.lock
 	@$(require-python)
 	@echo "Installing requirements-bundle.lock into build/bundle/venv …"

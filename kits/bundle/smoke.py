@@ -1,7 +1,8 @@
 """Try a built bundle: ``python kits/bundle/smoke.py [COMMAND…]``, by default the program in ``dist``.
 
-Starts a broker, sends a message that is due in half an hour, moves the clock, receives it, and stops the
-broker by closing its input. Prints how long that took.
+Checks that its modules are compiled, as those of a release are. Starts a broker, sends a message that is due
+in half an hour, moves the clock, receives it, and stops the broker by closing its input. Prints how long the
+start took.
 """
 
 import json
@@ -20,6 +21,8 @@ _STOP_S = 30
 def main(command: list[str]) -> None:
     """Try the bundle; an exception says what failed."""
     version = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True)
+    if not version.stdout.endswith(", compiled\n"):
+        raise SystemExit(f"the bundle is not compiled; it said: {version.stdout!r}")
     began = time.monotonic()
     serve = ("serve", "--port", "0", "--data", ":memory:", "--clock", "manual", "--until-eof")
     with subprocess.Popen(

@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from mocketmq import Client, __version__
 from mocketmq.cli import commands
 from mocketmq.settings import TimedSchemeName
+from tests.support.compiled import compiled_modules
 from tests.support.patience import HANGING_S
 from tests.support.process import broker_process
 from tests.support.readme import ROOT
@@ -111,6 +112,15 @@ def test_bundle_is_small_and_has_a_checksum(archive: Path) -> None:
     assert (said, name) == (hashlib.sha256(archive.read_bytes()).hexdigest(), archive.name)
 
 
+def test_bundle_has_the_listed_modules_compiled_and_not_as_python(root: Path) -> None:
+    internal = root / "mocketmq" / "_internal"
+    forms = {
+        name: {file.suffix for file in internal.glob(f"{name.replace('.', '/')}.*")}
+        for name in compiled_modules()
+    }
+    assert forms == {name: {".so"} for name in forms}
+
+
 def test_bundle_has_no_build_tools(root: Path) -> None:
     """PyInstaller's hooks import each of these at every start, if it is inside."""
     modules = {each.name for each in (root / "mocketmq" / "_internal").iterdir()}
@@ -121,9 +131,7 @@ def test_a_single_file_unpacks_itself_once(archive: Path, tmp_path: Path) -> Non
     file = archive.with_name(archive.name.replace(".tar.xz", ".run"))
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     starts = [subprocess.Popen([file, "--version"], env=env, stdout=subprocess.PIPE) for _ in range(3)]
-    assert {start.communicate()[0] for start in starts} == {
-        f"mocketmq {__version__}, not compiled\n".encode()
-    }
+    assert {start.communicate()[0] for start in starts} == {f"mocketmq {__version__}, compiled\n".encode()}
     [unpacked] = (tmp_path / ".cache" / "mocketmq").iterdir()
     assert not list(unpacked.glob("mocketmq-*"))
     before = unpacked.stat().st_mtime_ns

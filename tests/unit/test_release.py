@@ -152,6 +152,13 @@ def test_the_release_builds_by_the_parts_that_are_checked(monkeypatch: pytest.Mo
     assert built == parts - {"bundle"}, "bundles are built without make"
 
 
+def test_bundles_are_built_with_compiled_modules() -> None:
+    steps = WORKFLOWS["release"]["jobs"]["bundles"]["steps"]
+    [build] = [step for step in steps if "kits/bundle/build.py" in step.get("run", "")]
+    assert build["env"] == {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"}
+    assert "kits/bundle/smoke.py" in build["run"], "it fails if they are not"
+
+
 def test_bundles_have_the_names_that_the_action_asks_for() -> None:
     matrix = WORKFLOWS["release"]["jobs"]["bundles"]["strategy"]["matrix"]["include"]
     systems = {each["system"].partition("-")[0] for each in matrix}
