@@ -49,15 +49,15 @@ CMD ["--help"]
 FROM ${PYTHON} AS build
 ARG PIP_INDEX_URL
 ARG DEBIAN_MIRROR
-# PyInstaller strips libraries.
+# PyInstaller strips libraries; the compiler is for the modules that kits/compiled names.
 RUN if [ -n "$DEBIAN_MIRROR" ]; then \
         sed -i "s|http://deb.debian.org|$DEBIAN_MIRROR|" /etc/apt/sources.list.d/debian.sources; \
-    fi && apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
+    fi && apt-get update && apt-get install --yes --no-install-recommends binutils gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY requirements-bundle.lock .
 RUN pip install --no-cache-dir --require-hashes -r requirements-bundle.lock
 COPY . .
-RUN pip install --no-cache-dir --no-deps --no-build-isolation ./kits/python . \
+RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 pip install --no-cache-dir --no-deps --no-build-isolation ./kits/python . \
     && python kits/bundle/build.py --folder /image/opt/mocketmq
 RUN kits/image/root.sh /image && mkdir -p /volume/data
 

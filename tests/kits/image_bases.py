@@ -12,11 +12,11 @@ _JAVA_HOME: Final = "/opt/java/openjdk"
 
 
 def python_base(architecture: str = "") -> Path:
-    """Return the archive of a root with Python 3.13 and pip."""
+    """Return the archive of a root with Python 3.13, its headers and pip."""
     name = f"python-{architecture}" if architecture else "python"
     # A pip that Debian has no part in.
     command = ("python3", "-m", "venv", "/usr/local")
-    return _archive(name, ("libpython3.13", "python3-venv"), architecture, command)
+    return _archive(name, ("libpython3.13-dev", "python3-venv"), architecture, command)
 
 
 def java_base() -> Path:

@@ -82,6 +82,7 @@ def test_it_is_small_and_says_what_it_is(
         "podman", "image", "inspect", "--format", f'{{{{index .Labels "{version}"}}}}', image
     ) == (__version__)
     assert engines.run("podman", "image", "inspect", "--format", "{{.User}}", image) == "10001:10001"
+    assert engines.run("podman", "run", "--rm", image, "--version") == f"mocketmq {__version__}, compiled"
 
 
 def test_it_has_neither_shell_nor_python(engines: Engines, image: str) -> None:

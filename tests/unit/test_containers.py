@@ -102,6 +102,12 @@ def test_the_emulators_image_has_the_bundle_alone() -> None:
     assert "kits/bundle/build.py --folder /image/opt/mocketmq" in STAGES["build"]
 
 
+def test_the_emulators_image_has_compiled_modules() -> None:
+    assert "HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 pip install" in STAGES["build"]
+    assert re.search(r"apt-get install .* gcc libc6-dev\b", STAGES["build"])
+    assert "!kits/compiled" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
 def test_its_health_is_checked_often_only_until_it_is_ready() -> None:
     """Compose needs a health check too, because images in OCI format have none."""
     (line,) = re.findall(r"^HEALTHCHECK (.+)$", DOCKERFILE, re.MULTILINE)
