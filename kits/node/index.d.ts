@@ -185,7 +185,7 @@ export interface Mocketmq {
   /** Go back to a snapshot. Clients stay connected. */
   restoreSnapshot(name: string): Promise<void>;
   /**
-   * Write the broker's state and what led to it into a file, which `mocketmq open` shows on any machine. `test` and
+   * Write the broker's state and recent events into a file, which `mocketmq open` shows on any machine. `test` and
    * `failure` say what failed. An existing file is replaced.
    */
   pack(file: string, what?: { test?: string; failure?: string }): Promise<void>;
@@ -213,13 +213,13 @@ export interface Mocketmq {
   crashBroker(name: string, how?: { loses?: string }): Promise<number>;
   /** Shut a broker down, which takes it out of all routes at once. */
   shutDownBroker(name: string): Promise<void>;
-  /** Make the slave of a broker its master. A broker that runs becomes the slave; one that is down does when it starts. */
+  /** Make the slave of a broker its master. The old master becomes the slave, at once or when it starts. */
   promoteSlave(name: string): Promise<void>;
   /** Start a broker again, which delivers what became due while it was down. */
   startBroker(name: string): Promise<void>;
   /** Delete all messages and offsets of a broker that is down, as if its disk were lost. */
   wipeBroker(name: string): Promise<void>;
-  /** Cut a broker off from its clients, who get no answer, or from the name servers. */
+  /** Cut a broker off from its clients, which then get no answers, or from the name servers. */
   cutOffBroker(name: string, side: 'clients' | 'name-servers'): Promise<void>;
   /** Reconnect a broker that is cut off. */
   reconnectBroker(name: string): Promise<void>;

@@ -51,7 +51,7 @@ func (b *Broker) RestoreSnapshot(name string) {
 	b.check(b.call("POST", "/v1/snapshots/"+url.PathEscape(name)+"/restore", nil, nil))
 }
 
-// Pack writes the broker's state and what led to it into a file, which `mocketmq open` shows on any machine. The
+// Pack writes the broker's state and recent events into a file, which `mocketmq open` shows on any machine. The
 // test's name and the text of its failure may be empty. An existing file is replaced.
 func (b *Broker) Pack(file, test, failure string) {
 	b.t.Helper()

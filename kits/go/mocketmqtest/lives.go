@@ -67,8 +67,8 @@ func (b *Broker) ShutDownBroker(name string) {
 	b.change(name, "shutdown")
 }
 
-// PromoteSlave makes the slave of a broker its master. A broker that runs becomes the slave; one that is down does
-// when it starts.
+// PromoteSlave makes the slave of a broker its master. The old master becomes the slave, at once if it
+// runs, otherwise when it starts.
 func (b *Broker) PromoteSlave(name string) {
 	b.t.Helper()
 	b.change(name, "promote")
@@ -86,7 +86,7 @@ func (b *Broker) WipeBroker(name string) {
 	b.change(name, "wipe")
 }
 
-// CutOffBroker cuts a broker off from its clients, who get no answer, or from the name servers.
+// CutOffBroker cuts a broker off from its clients, which then get no answers, or from the name servers.
 func (b *Broker) CutOffBroker(name string, from Side) {
 	b.t.Helper()
 	b.change(name, "cut-off-from-"+string(from))

@@ -136,7 +136,7 @@ public final class MocketMq implements AutoCloseable {
     }
 
     /**
-     * Writes the broker's state and what led to it into a file, which {@code mocketmq open} shows on any machine.
+     * Writes the broker's state and recent events into a file, which {@code mocketmq open} shows on any machine.
      *
      * @param file an existing one is replaced
      * @param test the test that failed, or an empty text
@@ -323,8 +323,8 @@ public final class MocketMq implements AutoCloseable {
     }
 
     /**
-     * Makes the slave of a broker its master. A broker that runs becomes the slave; one that is down does when it
-     * starts.
+     * Makes the slave of a broker its master. The old master becomes the slave, at once if it runs,
+     * otherwise when it starts.
      *
      * @param name such as {@code broker-b}
      */
