@@ -1,7 +1,8 @@
 """Reads the client, the parameters and the body of a request, decodes and checks them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,8 @@ LONG_BYTES: Final = 32 << 10
 """Size above which bodies are decoded in several turns of the event loop."""
 MAX_VALUES: Final = 30_000
 """Maximum number of values in a body, which is thirty for each message of the largest batch."""
+_KNOWN: Final = 256
+"""Number of paths whose parameters are kept, because most requests name the same few topics and groups."""
 
 
 class TooManyValuesError(HttpError):
@@ -62,18 +65,28 @@ def max_body_bytes(settings: Settings) -> int:
     return 2 * settings.max_message_bytes + (1 << 20)
 
 
-def parameters_of(request: web.BaseRequest, in_path: dict[str, str], kind: type[Input]) -> Input:
+def parameters_of(request: web.BaseRequest, in_path: Mapping[str, str], kind: type[Input]) -> Input:
     """The parameters of path and query. Raises InvalidArgumentError."""
-    given = in_path
-    if request.rel_url.raw_query_string:
-        for name, text in request.query.items():
-            if name in given:
-                raise InvalidArgumentError(name, text, "one value")
-            given[name] = text
+    if not request.rel_url.raw_query_string:
+        return _known_parameters(kind, *in_path.items())
+    given = dict(in_path)
+    for name, text in request.query.items():
+        if name in given:
+            raise InvalidArgumentError(name, text, "one value")
+        given[name] = text
+    return _parameters(given, kind)
+
+
+def _parameters(given: dict[str, str], kind: type[Input]) -> Input:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise invalid_argument(error, kind, given) from None
+
+
+@lru_cache(maxsize=_KNOWN)
+def _known_parameters(kind: type[Input], *in_path: tuple[str, str]) -> Input:
+    return _parameters(dict(in_path), kind)
 
 
 def decoder(kind: type[Input]) -> Callable[[bytes], Input]:

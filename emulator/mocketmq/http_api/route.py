@@ -192,7 +192,7 @@ class Endpoint:
         self._encode = msgspec.json.Encoder().encode
 
     async def serve(
-        self, request: web.BaseRequest, in_path: dict[str, str], account: Account | None
+        self, request: web.BaseRequest, in_path: Mapping[str, str], account: Account | None
     ) -> web.StreamResponse:
         """Decode the request, call the handler, encode its response. Raises EmulatorError.
 

@@ -1,13 +1,19 @@
 """Finds the endpoint of a request by method and path, segment by segment."""
 
-from collections.abc import Iterable
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from mocketmq.http_api.problem import HttpError
 from mocketmq.suggestion import suggestion_for
 
 Endpoint = TypeVar("Endpoint")
+
+_KNOWN: Final = 256
+"""Number of paths that a router remembers, because most requests name the same few topics and groups."""
+_SHORT: Final = 512
+"""Length up to which paths are remembered."""
 
 
 class NoSuchPathError(HttpError):
@@ -31,7 +37,7 @@ class Match(NamedTuple, Generic[Endpoint]):
     """An endpoint, with the decoded value of each ``{name}`` in its path."""
 
     endpoint: Endpoint
-    parameters: dict[str, str]
+    parameters: Mapping[str, str]
 
 
 class _Node(Generic[Endpoint]):
@@ -51,6 +57,7 @@ class Router(Generic[Endpoint]):
     def __init__(self) -> None:
         self._root: _Node[Endpoint] = _Node()
         self._paths: set[str] = set()
+        self._find_short = lru_cache(_KNOWN)(self._find)
 
     def add_route(self, method: str, path: str, endpoint: Endpoint) -> None:
         """Add an endpoint for a method and a path. Segments of the path are literal or ``{name}``."""
@@ -64,14 +71,19 @@ class Router(Generic[Endpoint]):
                 node = node.literals.setdefault(segment, _Node(below))
         node.endpoints[method] = endpoint
         self._paths.add(path)
+        self._find_short.cache_clear()
 
     def find_endpoint(self, method: str, raw_path: str) -> Match[Endpoint]:
         """Find the endpoint of a request. Raises NoSuchPathError, MethodNotAllowedError.
 
         The path is split before it is decoded, so ``%2F`` does not separate segments.
         """
+        find = self._find_short if len(raw_path) <= _SHORT else self._find
+        return find(method, raw_path)
+
+    def _find(self, method: str, raw_path: str) -> Match[Endpoint]:
         node = self._root
-        parameters = {}
+        parameters: dict[str, str] = {}
         for raw in raw_path.split("/")[1:]:
             segment = unquote(raw) if "%" in raw else raw
             below = node.literals.get(segment)

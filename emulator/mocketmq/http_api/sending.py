@@ -260,7 +260,8 @@ def message_of(sender: ApiSender, topic: str, given_in: MessageIn) -> Message:
         both = "missing" if given_in.body is UNSET else "given twice"
         raise IllegalMessageError("body", f"the body is {both}; allowed: exactly one of body and body_base64")
     body = given_in.body_base64 if isinstance(given_in.body_base64, bytes) else str(given_in.body).encode()
-    if len(delays := _delays(given_in)) > 1:
+    delays = _delays(given_in)
+    if len(delays) > 1:
         first, (field, value) = delays[0][0], delays[1]
         raise InvalidArgumentError(
             field, value, f"no value, because {first} is given and a message has one delay"
@@ -277,7 +278,7 @@ def message_of(sender: ApiSender, topic: str, given_in: MessageIn) -> Message:
     if given_in.delay_level is not UNSET:
         properties[DELAY] = str(given_in.delay_level)
     delay_us = None
-    if (delay := _delay(given_in)) is not None:
+    if delays and (delay := _delay(given_in)) is not None:
         asked_us = _check_delay(sender.settings, *delay)
         properties[TIMER_DELAY_MS] = str(-(-asked_us // US_PER_MS))
         if asked_us > _TIMER_US and sender.settings.delay_limits is None:

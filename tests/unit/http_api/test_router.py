@@ -74,3 +74,11 @@ def test_a_wrong_method_is_refused_with_the_allowed_ones(router: Router[str]) ->
     ) as raised:
         router.find_endpoint("POST", "/topics/orders")
     assert raised.value.headers == {"Allow": "GET, PUT"}
+
+
+def test_a_path_is_found_again_and_after_another_route() -> None:
+    router: Router[str] = Router()
+    router.add_route("GET", "/topics/{topic}", "one")
+    assert [router.find_endpoint("GET", "/topics/all") for _ in range(2)] == [("one", {"topic": "all"})] * 2
+    router.add_route("GET", "/topics/all", "all")
+    assert router.find_endpoint("GET", "/topics/all") == ("all", {})
