@@ -8,6 +8,5 @@ from mocketmq.http_api.answers import Answers
 
 def gone_request() -> Any:
     """Return the parts of a closed client's request that handlers use."""
-    request: Any = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
-    Answers().begin_counting(request)
-    return request
+    transport = SimpleNamespace(is_closing=lambda: True)
+    return SimpleNamespace(transport=transport, answers=Answers(), load=None)

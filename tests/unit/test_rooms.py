@@ -88,6 +88,7 @@ ROOMS = {
                 "fields",
                 "fault_injection",
                 "invalid",
+                "json_response",
                 "listener",
                 "page_guard",
             ),

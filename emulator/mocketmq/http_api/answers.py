@@ -7,13 +7,14 @@ nothing. Below the limit, a client that reads nothing gets as much time as a cli
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, TURN_S
 from mocketmq.connections.freed_memory import HighWater, give_back
 from mocketmq.http_api import web
 from mocketmq.http_api.bodies import QUIET_S
+from mocketmq.http_api.json_response import body_of
 from mocketmq.http_api.problem import HttpError
 
 MAX_UNREAD_BYTES: Final = 16 << 20
@@ -33,9 +34,16 @@ class TooManyAnswersError(HttpError):
 
 
 class CountedRequest(web.BaseRequest):
-    """A request, with the counter for the bytes of its response."""
+    """A request, with the counter for the bytes of its response, if it has been asked for."""
 
-    load: "AnswerLoad"
+    answers: "Answers"
+    load: "AnswerLoad | None" = None
+
+    def end_load(self) -> None:
+        """Release the memory of the response."""
+        if self.load is not None:
+            self.load.end()
+            self.load = None
 
 
 class AnswerLoad:
@@ -87,12 +95,9 @@ class AnswerLoad:
                 self.refuse()
             yield size
 
-    async def send(self, response: web.StreamResponse) -> None:
-        """Send a large response; return when the client has read most of it. aiohttp sends small ones."""
-        body = response.body if isinstance(response, web.Response) else None
-        if not isinstance(body, bytes) or len(body) <= FREE_BYTES:
-            return
-        with self._sending(len(body)):
+    async def send(self, response: web.StreamResponse, size: int) -> None:
+        """Send a response of this size; return when the client has read most of it."""
+        with self._sending(size):
             await response.prepare(self._request)
             await response.write_eof()
 
@@ -150,11 +155,6 @@ class Answers:
         """Number of bytes left below the limit."""
         return max(MAX_UNREAD_BYTES - self.held, 0)
 
-    def begin_counting(self, request: CountedRequest) -> AnswerLoad:
-        """Start counting the response to a request."""
-        request.load = AnswerLoad(self, request)
-        return request.load
-
     def grow(self, size: int) -> None:
         """Add to the held bytes, or subtract if ``size`` is negative."""
         self.held += size
@@ -174,5 +174,13 @@ class Answers:
 
 def load_of(request: web.BaseRequest) -> AnswerLoad:
     """The counter for the bytes of a request's response."""
-    load: AnswerLoad = request.load  # type: ignore[attr-defined]  # the server makes only counted requests
-    return load
+    counted = cast(CountedRequest, request)  # the server makes no others
+    if counted.load is None:
+        counted.load = AnswerLoad(counted.answers, request)
+    return counted.load
+
+
+def large_size(response: web.StreamResponse) -> int:
+    """The size of a complete response whose memory is counted; 0 for a response that aiohttp may send."""
+    body = body_of(response)
+    return len(body) if body is not None and len(body) > FREE_BYTES else 0

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.door_tap import DoorTap, HttpAnswerMade, HttpRequestRead
 from mocketmq.http_api import web
+from mocketmq.http_api.json_response import body_of
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
 from mocketmq.open_ports import BrokerDoors, OpenPort
@@ -53,7 +54,7 @@ class Listener(NamedTuple):
     otherwise: HttpHandler
     pages: Collection[str] = ()
 
-    async def answer(self, request: web.BaseRequest) -> RoutedResponse:
+    def answer(self, request: web.BaseRequest) -> Awaitable[RoutedResponse]:
         """Pass the request to the handler of its path. A request from a page of another site is refused."""
         segment = request.rel_url.raw_path[1:].partition("/")[0]
         try:
@@ -62,8 +63,12 @@ class Listener(NamedTuple):
             if encoding.lower() != "identity":
                 raise PackedBodyError(encoding)
         except HttpError as error:
-            return RoutedResponse(UNMATCHED, problem_response(error))
-        return await self.by_segment.get(segment, self.otherwise)(request)
+            return _refused(error)
+        return self.by_segment.get(segment, self.otherwise)(request)
+
+
+async def _refused(error: HttpError) -> RoutedResponse:
+    return RoutedResponse(UNMATCHED, problem_response(error))
 
 
 class OtherDoors(NamedTuple):
@@ -98,10 +103,7 @@ class HttpTap:
         if _NUMBER not in request:  # refused before its body was read
             self.read(request, b"")
         response = routed.response
-        body = (response.body or b"") if isinstance(response, web.Response) else None
-        if body is not None and not isinstance(body, bytes):
-            body = None
-        made = HttpAnswerMade(response.status, response.content_type, body)
+        made = HttpAnswerMade(response.status, response.content_type, body_of(response))
         self._tap.answered(request[_NUMBER], made)
         return routed
 

@@ -8,8 +8,9 @@ import msgspec
 
 from mocketmq import __version__
 from mocketmq.errors import wire_codes
+from mocketmq.http_api.json_response import JSON
 from mocketmq.http_api.problem import MEDIA_TYPE, Problem
-from mocketmq.http_api.route import JSON, Api, Route
+from mocketmq.http_api.route import Api, Route
 from mocketmq.settings import Settings
 
 _REFERENCE = "#/components/schemas/{name}"

@@ -14,7 +14,8 @@ from mocketmq.errors import ClockError, InvalidArgumentError, StoppingError, Top
 from mocketmq.http_api import web
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import Input, InstantMs, NoInput, TopicName
-from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup, given
+from mocketmq.http_api.json_response import JSON
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.open_ports import OpenPorts
 
 TEXT, HTML = "text/plain", "text/html"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -26,6 +26,7 @@ from mocketmq.http_api.access import TABLE, check_needs, find_field
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.fault_injection import clients_of, serve_with_faults
 from mocketmq.http_api.fields import Input, NoInput, bound_waits
+from mocketmq.http_api.json_response import JsonResponse
 from mocketmq.http_api.reports import Reports
 from mocketmq.http_api.request import (
     LONG_BYTES,
@@ -37,9 +38,6 @@ from mocketmq.http_api.request import (
 )
 from mocketmq.open_ports import OpenPorts
 from mocketmq.settings import Settings
-
-JSON = "application/json"
-_HEADERS = {"Content-Type": JSON, "X-Content-Type-Options": "nosniff"}
 
 Handler = Callable[..., Awaitable[object]]
 """``handler(call, parameters)``, or ``handler(call, parameters, body)`` for a route that takes a body."""
@@ -216,12 +214,12 @@ class Endpoint:
             answer = await self._serve_with_faults(call, route.operation, inputs)
         else:
             answer = await route.handler(call, *inputs)
-        if isinstance(answer, web.StreamResponse):
-            return answer
+        if route.media_type is not None:
+            return cast(web.StreamResponse, answer)
         status = route.status
         if isinstance(answer, Created):
             answer, status = answer.answer, 201
-        return web.Response(body=self._encode(answer) + b"\n", status=status, headers=_HEADERS)
+        return JsonResponse(self._encode(answer) + b"\n", status)
 
     async def _serve_with_faults(self, call: ApiCall, operation: str, inputs: Sequence[Input]) -> object:
         handler, request = self.route.handler, call.request

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
@@ -18,7 +18,7 @@ from mocketmq.errors import ListenError
 from mocketmq.hosts import with_port
 from mocketmq.http_api import web
 from mocketmq.http_api.access import ApiGuard
-from mocketmq.http_api.answers import Answers, CountedRequest
+from mocketmq.http_api.answers import Answers, CountedRequest, large_size, load_of
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
@@ -136,12 +136,14 @@ class HttpServer:
         host, port = self._settings.host, listener.port
         loop = asyncio.get_running_loop()
 
-        def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> CountedRequest:
-            return CountedRequest(message, payload, protocol, writer, task, loop)
+        def make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> CountedRequest:
+            request = CountedRequest(message, payload, protocol, writer, task, loop)
+            request.answers = self._answers
+            return request
 
         server = web.Server(
             partial(self._serve, listener),
-            request_factory=request,
+            request_factory=make_request,
             handler_cancellation=True,
             access_log=None,
             auto_decompress=False,  # the listener refuses compressed bodies
@@ -189,25 +191,25 @@ class HttpServer:
             connection.close()
         await asyncio.gather(*(server.shutdown(GRACE_S) for server in servers))
 
-    async def _serve(self, listener: Listener, request: web.BaseRequest) -> web.StreamResponse:
+    async def _serve(self, listener: Listener, request: CountedRequest) -> web.StreamResponse:
         began_us = steady_us() if log.isEnabledFor(logging.DEBUG) else None
         connection = self._connections.get(request.protocol)
         if connection is not None:
             connection.is_answering = True
-        load = self._answers.begin_counting(cast(CountedRequest, request))
         try:
             if self._http_tap is None or connection is None:
                 template, response = await listener.answer(request)
             else:
                 template, response = await self._http_tap.answer(listener, request, connection.tap_number)
-            await load.send(response)
+            if size := large_size(response):
+                await load_of(request).send(response, size)
         except ConnectionError:  # the client has disconnected
             raise
         except Exception:
             log.exception("%s %s: a defect in mocketmq", request.method, request.rel_url.raw_path)
             raise
         finally:
-            load.end()
+            request.end_load()
             if connection is not None:
                 connection.answered()
         self._api.requests[request.method, template, response.status] += 1

@@ -1,0 +1,68 @@
+"""The response to most requests: a JSON body, under the same headers each time.
+
+aiohttp puts together the headers of each response, and writes them and the body in eight steps, which takes a
+third of the time of a small request. This response keeps its head as bytes, and leaves in one step.
+"""
+
+from email.utils import formatdate
+from functools import lru_cache
+from typing import Any, Final
+
+from aiohttp.http import SERVER_SOFTWARE, HttpVersion, HttpVersion11
+
+from mocketmq.clock import US_PER_S, wall_us
+from mocketmq.http_api import web
+
+JSON: Final = "application/json"
+_HEADERS: Final = web.StreamResponse(
+    headers={"Content-Type": JSON, "X-Content-Type-Options": "nosniff"}
+).headers
+"""Headers in aiohttp's own form, which is copied twice as fast as a dict."""
+
+
+class JsonResponse(web.StreamResponse):
+    """A complete response, which is not changed any more."""
+
+    _answered: web.BaseRequest
+
+    def __init__(self, body: bytes, status: int) -> None:
+        super().__init__(status=status, headers=_HEADERS)
+        self.body = body
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection stays open for further requests."""
+        return self._answered.keep_alive
+
+    async def prepare(self, request: web.BaseRequest) -> Any:
+        """Begin to answer the request. ``write_eof`` writes the head, too."""
+        self._answered = request
+        return request.writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write the response, at the first call."""
+        request, body = self._answered, self.body + data
+        head = _head(self.status, self.reason, request.version, request.keep_alive, wall_us() // US_PER_S)
+        await request.writer.write_eof(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+
+
+@lru_cache(maxsize=64)
+def _head(status: int, reason: str, version: HttpVersion, is_kept: bool, second: int) -> bytes:
+    """The head of all such responses within a second, without their length."""
+    lines = [
+        f"HTTP/{version.major}.{version.minor} {status} {reason}",
+        *(f"{name}: {value}" for name, value in _HEADERS.items()),
+        f"Date: {formatdate(second, usegmt=True)}",
+        f"Server: {SERVER_SOFTWARE}",
+    ]
+    if is_kept != (version == HttpVersion11):  # otherwise it is what this version does by default
+        lines.append(f"Connection: {'keep-alive' if is_kept else 'close'}")
+    return "\r\n".join([*lines, ""]).encode()
+
+
+def body_of(response: web.StreamResponse) -> bytes | None:
+    """The body of a complete response; None for a stream."""
+    if isinstance(response, JsonResponse):
+        return response.body
+    body = (response.body or b"") if isinstance(response, web.Response) else None
+    return body if isinstance(body, bytes) else None
