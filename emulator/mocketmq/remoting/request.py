@@ -1,10 +1,11 @@
 """Declarations of requests, and the arguments and results of their handlers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -16,7 +17,7 @@ from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode, code_of
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.header import HeaderReader, RequestHeader
+from mocketmq.remoting.wire.header import HeaderReader, NoHeader, RequestHeader
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.settings import Settings
 
@@ -50,6 +51,7 @@ class Response(msgspec.Struct, frozen=True):
 
 Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 """Serves a request. To refuse the request, it raises an EmulatorError."""
+_H = TypeVar("_H", bound=Handler)
 
 
 Reply = Callable[[Sequence[Response]], None]
@@ -111,38 +113,56 @@ class LongPoll(Enum):
     ANSWERED_AT_ONCE = auto()
 
 
-class Request(msgspec.Struct, frozen=True, dict=True):
-    """A request that clients may send, declared in the file of its family.
+@dataclass
+class RequestFamily:
+    """A group of related requests; ``name`` is its heading in the documentation."""
 
-    ``header`` is the class for its ext fields; ``names`` maps the class's fields to names on the wire where
-    the names differ. ``long_poll`` is set for requests that may wait for messages. ``fast_path`` serves the
-    common case without a task, of several successive requests at once if ``has_runs``; ``handler`` serves the
-    rest. ``effect`` is set for requests that read or
-    change a group's offsets, because these keep their order on a connection. ``logical`` serves the request
-    for a logical queue of a static topic. Like long polls, ``is_reading`` requests are cancelled when their
-    client disconnects.
+    name: str
+    requests: list["Request"] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Request:
+    """A request that clients may send, which decorates its handler in the file of its family.
+
+    ``names`` maps fields of the header's class to names on the wire where the names differ. ``long_poll`` is
+    set for requests that may wait for messages. ``fast_path`` serves the common case without a task, of
+    several successive requests at once if ``has_runs``; ``handler`` serves the rest. ``effect`` is set for
+    requests that read or change a group's offsets, because these keep their order on a connection.
+    ``logical`` serves the request for a logical queue of a static topic. Like long polls, ``is_reading``
+    requests are cancelled when their client disconnects. A slave serves ``is_for_slaves`` requests like its
+    broker.
+
+    The handler's annotation names the class for the ext fields. A handler that mypyc compiles, which keeps no
+    annotations, gives it as ``header``.
     """
 
+    family: RequestFamily = field(repr=False)
     code: RequestCode
-    header: type[RequestHeader]
-    handler: Handler
+    _: KW_ONLY
     access: AccessRule
-    names: Mapping[str, str] = MappingProxyType({})
+    header: type[RequestHeader] = NoHeader
+    names: Mapping[str, str] = field(default_factory=dict)
     long_poll: LongPoll | None = None
     fast_path: FastPath | None = None
     has_runs: bool = False
     effect: Effect | None = None
     logical: LogicalHandler | None = None
     is_reading: bool = False
+    is_for_slaves: bool = False
+
+    handler: Handler = field(init=False)
+
+    def __call__(self, handler: _H) -> _H:
+        """Declare the request."""
+        if self.header is NoHeader:
+            call, _ = handler.__annotations__.values()
+            [self.header] = get_args(call)
+        self.handler = handler
+        self.family.requests.append(self)
+        return handler
 
     @cached_property
     def reader(self) -> HeaderReader:
         """The reader that converts a command's ext fields to the header."""
         return HeaderReader(self.header, self.names)
-
-
-class RequestFamily(msgspec.Struct, frozen=True):
-    """A group of related requests; ``name`` is its heading in the documentation."""
-
-    name: str
-    requests: Sequence[Request]

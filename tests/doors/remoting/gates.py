@@ -1,12 +1,12 @@
 """Holds up requests for tests, and observes the server's connections."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from mocketmq.remoting.request import RemotingCall, Response
+from mocketmq.remoting.request import Handler, RemotingCall, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import TopicHeader
 from tests.support.patience import PATIENCE_S
@@ -16,6 +16,16 @@ ROUTE = {"topic": "TBW102"}
 CODE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
+def serve_by(
+    handler: Handler, remoting: Remoting, monkeypatch: pytest.MonkeyPatch, code: int = CODE, **changes: Any
+) -> None:
+    """Serve the requests with this code by another handler."""
+    requests = remoting.server.dispatcher._requests
+    changed = replace(requests[code], **changes)
+    changed.handler = handler
+    monkeypatch.setitem(requests, int(code), changed)
+
+
 class Gate:
     """Replaces a handler, and holds up its requests by topic until the test releases them."""
 
@@ -23,9 +33,7 @@ class Gate:
         self.started: list[str] = []
         self.ended: list[str] = []
         self.events: dict[str, asyncio.Event] = {}
-        requests = remoting.server.dispatcher._requests
-        held = replace(requests[code], header=TopicHeader, names={}, handler=self._handle)
-        monkeypatch.setitem(requests, int(code), held)
+        serve_by(self._handle, remoting, monkeypatch, code, header=TopicHeader, names={})
 
     async def _handle(self, call: RemotingCall[TopicHeader]) -> Response:
         topic = call.header.topic

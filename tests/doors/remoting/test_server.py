@@ -10,7 +10,6 @@ from typing import cast
 
 import psutil
 import pytest
-from msgspec.structs import replace
 
 from mocketmq.app import running_emulator
 from mocketmq.errors import ListenError, StoreUnavailableError
@@ -23,7 +22,16 @@ from mocketmq.remoting.wire.frame import encode
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.settings import Settings
 from tests.doors.remoting import consuming
-from tests.doors.remoting.gates import CODE, ROUTE, Gate, Watched, looked_after_by_hand, metrics, until
+from tests.doors.remoting.gates import (
+    CODE,
+    ROUTE,
+    Gate,
+    Watched,
+    looked_after_by_hand,
+    metrics,
+    serve_by,
+    until,
+)
 from tests.support.brokers import FREE_PORTS
 from tests.support.network import quiet_port
 from tests.support.process import broker_process, forked_broker
@@ -213,14 +221,13 @@ async def test_errors_have_code_and_remark_and_keep_the_connection_open(
     async def too_large() -> Response:
         return Response(body=bytes(17 << 20))
 
-    requests = remoting.server.dispatcher._requests
     for make, code, remark in (
         (lambda _: fail(StoreUnavailableError("the disk is full")), 14, "the disk is full"),
         (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect in mocketmq: ZeroDivisionError('oops')"),
         (lambda _: fail(StoreUnavailableError("a lone \ud800")), 14, r"a lone \ud800"),
         (lambda _: too_large(), 1, "the response cannot be sent: a frame of 178"),
     ):
-        monkeypatch.setitem(requests, 105, replace(requests[105], handler=make))
+        serve_by(make, remoting, monkeypatch)
         answer = await remoting.client.call(105, ROUTE)
         assert (answer.code, answer.ext) == (code, {})
         assert (answer.remark or "").startswith(remark)

@@ -4,7 +4,6 @@ import asyncio
 from typing import cast
 
 import pytest
-from msgspec.structs import replace
 
 from mocketmq.remoting.listening import server
 from mocketmq.remoting.listening.connection import RemotingConnection
@@ -13,7 +12,7 @@ from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
-from tests.doors.remoting.gates import ROUTE, Gate, Unread, looked_after_by_hand, until
+from tests.doors.remoting.gates import ROUTE, Gate, Unread, looked_after_by_hand, serve_by, until
 from tests.support.remoting import Remoting
 
 
@@ -65,8 +64,7 @@ async def test_reading_pauses_while_answers_are_unread(
         started.append(True)
         return Response(body=bytes(8 << 20))
 
-    requests = remoting.server.dispatcher._requests
-    monkeypatch.setitem(requests, 105, replace(requests[105], handler=large))
+    serve_by(large, remoting, monkeypatch)
     client = remoting.client
     client.pause_reading()
     async with remoting.another() as other:

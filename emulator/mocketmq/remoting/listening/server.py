@@ -23,10 +23,7 @@ from mocketmq.port_listener import PortListener
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
-from mocketmq.remoting.listening.advertised_address import (
-    Advertiser,
-    container_gateway,
-)
+from mocketmq.remoting.listening.advertised_address import Advertiser, container_gateway
 from mocketmq.remoting.listening.connection import ConnectionHub, Reached, RemotingConnection
 from mocketmq.remoting.listening.ports import Ports, cannot_listen
 from mocketmq.remoting.request import Request

@@ -23,22 +23,12 @@ from mocketmq.invisible_time import REMOTING_LONGEST_US
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.queue_numbers import at_broker
-from mocketmq.remoting.request import (
-    RemotingCall,
-    Reply,
-    Request,
-    Response,
-    StraightAnswer,
-)
+from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response, StraightAnswer
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader
-from mocketmq.remoting.wire.pop_handle import (
-    IN_ORDER,
-    ExtraInfo,
-    parse_extra_info,
-)
+from mocketmq.remoting.wire.pop_handle import IN_ORDER, ExtraInfo, parse_extra_info
 
 
 class AckMessageHeader(RequestHeader):
@@ -76,10 +66,28 @@ def checked_invisible_us(invisible_ms: int) -> int:
     return invisible_ms * US_PER_MS
 
 
-async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
-    """Ack a message."""
-    handle, _ = _handle(call)
-    return _acknowledged(await call.broker.settler.acknowledge(call.header.consumer_group, [handle]))
+def _needs_of_one(command: Command) -> Iterator[Need]:
+    return _needs_of_handle(command.ext.get("topic"), command.ext.get("consumerGroup"))
+
+
+def _needs_of_batch(command: Command) -> Iterator[Need]:
+    for ack in objects_in(object_of(command.body), "acks"):
+        yield from _needs_of_handle(text_in(ack, "t"), text_in(ack, "c"))
+
+
+def _needs_of_handle(topic: str | None, group: str | None) -> Iterator[Need]:
+    """Permissions to acknowledge popped messages. For a retry, the permissions on the popped topic apply.
+
+    A retry topic's name is not trusted, because it may belong to another group.
+    """
+    if topic and group:
+        for separator in "_+":
+            topic = topic.removeprefix(pop_retry_topic(group, "", separator))
+    return to_consume(topic or None, group or None)
+
+
+_NEEDS: Final = AccessRule(_needs_of_one)
+ACKNOWLEDGING: Final = RequestFamily("Acknowledging")
 
 
 def begin_to_acknowledge(calls: Iterable[RemotingCall[AckMessageHeader]], reply: Reply) -> bool:
@@ -90,6 +98,19 @@ def begin_to_acknowledge(calls: Iterable[RemotingCall[AckMessageHeader]], reply:
         call.header.consumer_group, [handle], StraightAnswer(reply, _settled)
     )
     return True
+
+
+@Request(
+    ACKNOWLEDGING,
+    RequestCode.ACK_MESSAGE,
+    access=_NEEDS,
+    fast_path=begin_to_acknowledge,
+    effect=Effect.BY_WRITER,
+)
+async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
+    """Ack a message."""
+    handle, _ = _handle(call)
+    return _acknowledged(await call.broker.settler.acknowledge(call.header.consumer_group, [handle]))
 
 
 def _settled(settled: SettledBy[PopHandle]) -> Response:
@@ -103,6 +124,9 @@ def _acknowledged(settled: SettledBy[PopHandle]) -> Response:
     return Response()
 
 
+@Request(
+    ACKNOWLEDGING, RequestCode.BATCH_ACK_MESSAGE, access=AccessRule(_needs_of_batch), effect=Effect.BY_WRITER
+)
 async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
     """Ack messages. As upstream, messages that are no longer in flight are ignored."""
     handles: dict[str, list[PopHandle]] = {}
@@ -155,6 +179,7 @@ def _check_count(count: int) -> None:
         raise InvalidArgumentError("acks", "", "", f"a batch acknowledges up to {MAX_ACKS} messages")
 
 
+@Request(ACKNOWLEDGING, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, access=_NEEDS, effect=Effect.BY_WRITER)
 async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -> Response:
     """Restart a message's invisible time with another duration."""
     header = call.header
@@ -192,52 +217,3 @@ def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
 
 def _no_message(error: ReceiptError) -> RemotingError:
     return RemotingError(ResponseCode.NO_MESSAGE, str(error))
-
-
-def _needs_of_one(command: Command) -> Iterator[Need]:
-    return _needs_of_handle(command.ext.get("topic"), command.ext.get("consumerGroup"))
-
-
-def _needs_of_batch(command: Command) -> Iterator[Need]:
-    for ack in objects_in(object_of(command.body), "acks"):
-        yield from _needs_of_handle(text_in(ack, "t"), text_in(ack, "c"))
-
-
-def _needs_of_handle(topic: str | None, group: str | None) -> Iterator[Need]:
-    """Permissions to acknowledge popped messages. For a retry, the permissions on the popped topic apply.
-
-    A retry topic's name is not trusted, because it may belong to another group.
-    """
-    if topic and group:
-        for separator in "_+":
-            topic = topic.removeprefix(pop_retry_topic(group, "", separator))
-    return to_consume(topic or None, group or None)
-
-
-_NEEDS: Final = AccessRule(_needs_of_one)
-
-ACKNOWLEDGING: Final = [
-    Request(
-        RequestCode.ACK_MESSAGE,
-        AckMessageHeader,
-        acknowledge,
-        access=_NEEDS,
-        fast_path=begin_to_acknowledge,
-        effect=Effect.BY_WRITER,
-    ),
-    Request(
-        RequestCode.BATCH_ACK_MESSAGE,
-        NoHeader,
-        acknowledge_batch,
-        access=AccessRule(_needs_of_batch),
-        effect=Effect.BY_WRITER,
-    ),
-    Request(
-        RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
-        ChangeInvisibleTimeHeader,
-        change_invisible_time,
-        access=_NEEDS,
-        effect=Effect.BY_WRITER,
-    ),
-]
-"""Requests that belong to the family in ``popping``."""

@@ -20,6 +20,15 @@ from mocketmq.remoting.wire.header import NoHeader
 _MODELS: Final = (BROADCASTING, CLUSTERING)
 
 
+def _to_consume(command: Command) -> Iterator[Need]:
+    body = object_of(command.body)
+    return to_consume(text_in(body, "topic") or None, text_in(body, "consumerGroup") or None)
+
+
+ASSIGNMENT: Final = RequestFamily("Queue assignment")
+
+
+@Request(ASSIGNMENT, RequestCode.QUERY_ASSIGNMENT, access=AccessRule(_to_consume), is_for_slaves=True)
 async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
     """Return a client's queues of a topic. An empty body makes the client keep its queues."""
     body = object_of(call.command.body)
@@ -66,6 +75,7 @@ def _queues(
     return [queues[index] for index in indexes]
 
 
+@Request(ASSIGNMENT, RequestCode.SET_MESSAGE_REQUEST_MODE, access=ADMIN)
 async def set_request_mode(call: RemotingCall[NoHeader]) -> Response:
     """Set whether a group pulls or pops a topic's messages from now on."""
     body = object_of(call.command.body)
@@ -77,6 +87,7 @@ async def set_request_mode(call: RemotingCall[NoHeader]) -> Response:
     return Response()
 
 
+@Request(ASSIGNMENT, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, access=KEY, is_for_slaves=True)
 async def request_modes(call: RemotingCall[NoHeader]) -> Response:
     """List the modes that were set, by topic and group."""
     modes: dict[str, dict[str, Any]] = {}
@@ -88,18 +99,3 @@ async def request_modes(call: RemotingCall[NoHeader]) -> Response:
             "topic": topic,
         }
     return Response(body=dumps({"messageRequestModeMap": modes}))
-
-
-def _to_consume(command: Command) -> Iterator[Need]:
-    body = object_of(command.body)
-    return to_consume(text_in(body, "topic") or None, text_in(body, "consumerGroup") or None)
-
-
-ASSIGNMENT: Final = RequestFamily(
-    "Queue assignment",
-    [
-        Request(RequestCode.QUERY_ASSIGNMENT, NoHeader, query_assignment, access=AccessRule(_to_consume)),
-        Request(RequestCode.SET_MESSAGE_REQUEST_MODE, NoHeader, set_request_mode, access=ADMIN),
-        Request(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, NoHeader, request_modes, access=KEY),
-    ],
-)

@@ -5,6 +5,7 @@ no messages, locks no queues and changes no topics or groups. Source: the proces
 SLAVE, with ``slaveReadEnable``. An acting master also locks queues, and takes no messages either.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,45 +20,6 @@ from mocketmq.remoting.wire.header import NoHeader
 from mocketmq.remoting.wire.pull_flags import COMMIT_OFFSET, SUSPEND
 from mocketmq.rocketmq_versions import V5_0_0
 
-_SERVED: Final = frozenset(
-    {
-        RequestCode.QUERY_MESSAGE,
-        RequestCode.GET_ALL_TOPIC_CONFIG,
-        RequestCode.GET_BROKER_CONFIG,
-        RequestCode.GET_BROKER_RUNTIME_INFO,
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-        RequestCode.GET_MIN_OFFSET,
-        RequestCode.GET_EARLIEST_MSG_STORETIME,
-        RequestCode.VIEW_MESSAGE_BY_ID,
-        RequestCode.HEART_BEAT,
-        RequestCode.UNREGISTER_CLIENT,
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-        RequestCode.GET_ALL_CONSUMER_OFFSET,
-        RequestCode.GET_ALL_DELAY_OFFSET,
-        RequestCode.CHECK_CLIENT_CONFIG,
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-        RequestCode.GET_TOPIC_STATS_INFO,
-        RequestCode.GET_CONSUMER_CONNECTION_LIST,
-        RequestCode.GET_PRODUCER_CONNECTION_LIST,
-        RequestCode.GET_CONSUME_STATS,
-        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
-        RequestCode.QUERY_CONSUME_TIME_SPAN,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-        RequestCode.GET_CONSUMER_RUNNING_INFO,
-        RequestCode.VIEW_BROKER_STATS_DATA,
-        RequestCode.GET_BROKER_CONSUME_STATS,
-        RequestCode.QUERY_CONSUME_QUEUE,
-        RequestCode.GET_ALL_PRODUCER_INFO,
-        RequestCode.QUERY_TOPICS_BY_CONSUMER,
-        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
-        RequestCode.GET_TOPIC_CONFIG,
-        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
-        RequestCode.QUERY_ASSIGNMENT,
-        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
-        RequestCode.GET_BROKER_HA_STATUS,
-    }
-)
-"""Requests that a slave serves like its broker."""
 _SENDS: Final = frozenset(
     {
         RequestCode.SEND_MESSAGE,
@@ -71,16 +33,13 @@ _SENDS: Final = frozenset(
 
 def requests_at_slave(requests: Mapping[int, Request]) -> dict[int, Request]:
     """The same requests as slaves serve or refuse them. None of them takes the fast path."""
-    return {
-        code: replace(
-            request, handler=_HANDLERS.get(code, _served(request) or _refuse), fast_path=None, effect=None
-        )
-        for code, request in requests.items()
-    }
+    return {code: _at_slave(code, request) for code, request in requests.items()}
 
 
-def _served(request: Request) -> Handler | None:
-    return request.handler if request.code in _SERVED else None
+def _at_slave(code: int, request: Request) -> Request:
+    changed = dataclasses.replace(request, fast_path=None, effect=None)
+    changed.handler = _HANDLERS.get(code, request.handler if request.is_for_slaves else _refuse)
+    return changed
 
 
 async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:

@@ -76,37 +76,48 @@ _NAME_SERVER_CHANGES: Final = {
 }
 
 
+CONFIGURATION: Final = RequestFamily("Configuration and cleaning")
+
+
+@Request(CONFIGURATION, RequestCode.GET_BROKER_CONFIG, access=KEY, is_for_slaves=True)
 async def broker_config(call: RemotingCall[NoHeader]) -> Response:
     """List the broker's settings, including those that cannot be changed in mocketmq."""
     version = dumps({"counter": 0, "stateVersion": 0, "timestamp": 0}).decode()
     return Response({"version": version}, _text(_of_broker(call)))
 
 
+@Request(CONFIGURATION, RequestCode.UPDATE_BROKER_CONFIG, access=ADMIN)
 async def update_broker(call: RemotingCall[NoHeader]) -> Response:
     """Change all named settings of the broker, or none and raise RemotingError."""
     return await _update(call, _of_broker(call), _BROKER_CHANGES)
 
 
+@Request(CONFIGURATION, RequestCode.GET_NAMESRV_CONFIG, access=OPEN)
 async def name_server_config(call: RemotingCall[NoHeader]) -> Response:
     """List the name server's settings."""
     return Response(body=_text(_of_name_server(call)))
 
 
+@Request(CONFIGURATION, RequestCode.UPDATE_NAMESRV_CONFIG, access=ADMIN)
 async def update_name_server(call: RemotingCall[NoHeader]) -> Response:
     """Change all named settings of the name server, or none and raise RemotingError."""
     return await _update(call, _of_name_server(call), _NAME_SERVER_CHANGES)
 
 
+@Request(CONFIGURATION, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, access=ADMIN)
+@Request(CONFIGURATION, RequestCode.CLEAN_UNUSED_TOPIC, access=ADMIN)
 async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
     """Do nothing, because unused queues and topics leave nothing behind in mocketmq."""
     return Response(remark="nothing to clean: removal leaves no files behind")
 
 
+@Request(CONFIGURATION, RequestCode.POP_ROLLBACK, access=ADMIN)
 async def no_pops_to_move(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
     """Do nothing, as upstream does unless it keeps pops in RocksDB."""
     return Response(remark="nothing to move: pops are not kept in RocksDB")
 
 
+@Request(CONFIGURATION, RequestCode.SWITCH_TIMER_ENGINE, access=ADMIN, names={"engine": "E_T"})
 async def switch_timer_engine(call: RemotingCall[TimerEngineHeader]) -> Response:
     """Succeed if timers are already in the requested engine, which only a restart can change."""
     engine = call.header.engine
@@ -124,6 +135,7 @@ async def switch_timer_engine(call: RemotingCall[TimerEngineHeader]) -> Response
     return Response(remark="switch timer engine success")
 
 
+@Request(CONFIGURATION, RequestCode.DELETE_EXPIRED_COMMITLOG, access=ADMIN)
 async def remove_old(call: RemotingCall[NoHeader]) -> Response:
     """Remove messages whose retention time is over."""
     removed = await call.broker.retention.turn()
@@ -213,25 +225,3 @@ def _properties(content: bytes) -> Mapping[str, str]:
         if not equals or not name.strip():
             raise InvalidArgumentError("body", name, "lines of name=value")
     return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-CONFIGURATION: Final = RequestFamily(
-    "Configuration and cleaning",
-    [
-        Request(RequestCode.UPDATE_BROKER_CONFIG, NoHeader, update_broker, access=ADMIN),
-        Request(RequestCode.GET_BROKER_CONFIG, NoHeader, broker_config, access=KEY),
-        Request(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, NoHeader, nothing_to_clean, access=ADMIN),
-        Request(RequestCode.CLEAN_UNUSED_TOPIC, NoHeader, nothing_to_clean, access=ADMIN),
-        Request(RequestCode.UPDATE_NAMESRV_CONFIG, NoHeader, update_name_server, access=ADMIN),
-        Request(RequestCode.GET_NAMESRV_CONFIG, NoHeader, name_server_config, access=OPEN),
-        Request(RequestCode.DELETE_EXPIRED_COMMITLOG, NoHeader, remove_old, access=ADMIN),
-        Request(
-            RequestCode.SWITCH_TIMER_ENGINE,
-            TimerEngineHeader,
-            switch_timer_engine,
-            names={"engine": "E_T"},
-            access=ADMIN,
-        ),
-        Request(RequestCode.POP_ROLLBACK, NoHeader, no_pops_to_move, access=ADMIN),
-    ],
-)

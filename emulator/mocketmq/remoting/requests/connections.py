@@ -18,6 +18,15 @@ class ProducerGroupHeader(RequestHeader):
     producer_group: str
 
 
+CONNECTIONS: Final = RequestFamily("Connections")
+
+
+@Request(
+    CONNECTIONS,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST,
+    access=reads(group="consumerGroup"),
+    is_for_slaves=True,
+)
 async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """List a group's consumers and their subscriptions."""
     name = call.header.consumer_group
@@ -35,6 +44,7 @@ async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     return Response(body=dumps(body))
 
 
+@Request(CONNECTIONS, RequestCode.GET_PRODUCER_CONNECTION_LIST, access=reads(), is_for_slaves=True)
 async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
     """List a group's producers."""
     name = call.header.producer_group
@@ -44,6 +54,7 @@ async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
     return Response(body=dumps({"connectionSet": list(map(_connection, members))}))
 
 
+@Request(CONNECTIONS, RequestCode.GET_ALL_PRODUCER_INFO, access=reads(), is_for_slaves=True)
 async def all_producers(call: RemotingCall[NoHeader]) -> Response:
     """List all producers, by group."""
     table: dict[str, list[dict[str, Any]]] = {}
@@ -92,18 +103,3 @@ def _connection(member: Member) -> dict[str, Any]:
 
 def _seen_us(member: Member) -> int:
     return member.seen_us
-
-
-CONNECTIONS: Final = RequestFamily(
-    "Connections",
-    [
-        Request(
-            RequestCode.GET_CONSUMER_CONNECTION_LIST,
-            ConsumerGroupHeader,
-            consumers,
-            access=reads(group="consumerGroup"),
-        ),
-        Request(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupHeader, producers, access=reads()),
-        Request(RequestCode.GET_ALL_PRODUCER_INFO, NoHeader, all_producers, access=reads()),
-    ],
-)

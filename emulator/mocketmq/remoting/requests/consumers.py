@@ -39,6 +39,12 @@ class ConsumerStatusHeader(RequestHeader):
     client_addr: str | None = None
 
 
+CONSUMERS: Final = RequestFamily("Consumer inspection")
+
+
+@Request(
+    CONSUMERS, RequestCode.GET_CONSUMER_RUNNING_INFO, access=reads(group="consumerGroup"), is_for_slaves=True
+)
 async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
     """Return the running info that a consumer reports."""
     header = call.header
@@ -48,6 +54,7 @@ async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
     return Response(body=answer.text)
 
 
+@Request(CONSUMERS, RequestCode.CONSUME_MESSAGE_DIRECTLY, access=consumes("topic", "consumerGroup"))
 async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Response:
     """Make a consumer consume a message now, and return its result."""
     header = call.header
@@ -60,6 +67,9 @@ async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Respons
     return Response(body=answer.text)
 
 
+@Request(
+    CONSUMERS, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, access=reads(topic="topic", group="group")
+)
 async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
     """Return the offsets that a group's consumers have reached, by client id."""
     header = call.header
@@ -80,28 +90,3 @@ def _queue(name: str) -> Any:
     with suppress(InvalidArgumentError):
         return loads(name.encode())
     return None
-
-
-CONSUMERS: Final = RequestFamily(
-    "Consumer inspection",
-    [
-        Request(
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
-            ConsumerStatusHeader,
-            consumer_status,
-            access=reads(topic="topic", group="group"),
-        ),
-        Request(
-            RequestCode.GET_CONSUMER_RUNNING_INFO,
-            RunningInfoHeader,
-            running_info,
-            access=reads(group="consumerGroup"),
-        ),
-        Request(
-            RequestCode.CONSUME_MESSAGE_DIRECTLY,
-            ConsumeDirectlyHeader,
-            consume_directly,
-            access=consumes("topic", "consumerGroup"),
-        ),
-    ],
-)

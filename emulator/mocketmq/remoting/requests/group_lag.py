@@ -65,6 +65,10 @@ class QueryConsumeQueueHeader(RequestHeader):
     consumer_group: str | None = None
 
 
+PROGRESS: Final = RequestFamily("Progress")
+
+
+@Request(PROGRESS, RequestCode.GET_TOPIC_STATS_INFO, access=reads(topic="topic"), is_for_slaves=True)
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Return the first and next offset of each queue of a topic, and the time of its newest message."""
     statistics, share = call.broker.registry.statistics, call.channel.share
@@ -88,6 +92,13 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     return Response(body=dumps({"offsetTable": table, "topicPutTps": per_second}))
 
 
+@Request(
+    PROGRESS,
+    RequestCode.GET_CONSUME_STATS,
+    access=reads(group="consumerGroup", topic="topic"),
+    effect=Effect.AT_ONCE,
+    is_for_slaves=True,
+)
 async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     """Return a group's committed offsets and lag."""
     group, topic = call.header.consumer_group, call.header.topic.strip() or None
@@ -95,6 +106,9 @@ async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     return Response(body=dumps(_consume_stats(found, call.channel.share)))
 
 
+@Request(
+    PROGRESS, RequestCode.GET_BROKER_CONSUME_STATS, access=reads(), effect=Effect.AT_ONCE, is_for_slaves=True
+)
 async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> Response:
     """Return the committed offsets and lag of all groups."""
     groups, share = [], call.channel.share
@@ -117,17 +131,25 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
     return Response(body=dumps(body))
 
 
+@Request(PROGRESS, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, access=reads(topic="topic"), is_for_slaves=True)
 async def groups_of_topic(call: RemotingCall[TopicHeader]) -> Response:
     """List the groups that consume a topic."""
     return Response(body=dumps({"groupList": call.broker.group_progress.groups_of(call.header.topic)}))
 
 
+@Request(PROGRESS, RequestCode.QUERY_TOPICS_BY_CONSUMER, access=reads(group="group"), is_for_slaves=True)
 async def topics_of_group(call: RemotingCall[GroupHeader]) -> Response:
     """List the topics that a group has consumed."""
     topics = call.broker.group_progress.topics_of(call.header.group)
     return Response(body=dumps({"brokerAddr": call.channel.advertised, "topicList": topics}))
 
 
+@Request(
+    PROGRESS,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+    access=reads(group="group", topic="topic"),
+    is_for_slaves=True,
+)
 async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Response:
     """Return a group's subscription to a topic, according to its clients' heartbeats."""
     topic, name = call.header.topic, call.header.group
@@ -137,6 +159,12 @@ async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Respons
     return Response(body=dumps(body))
 
 
+@Request(
+    PROGRESS,
+    RequestCode.QUERY_CONSUME_TIME_SPAN,
+    access=reads(topic="topic", group="group"),
+    is_for_slaves=True,
+)
 async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
     """Return the times of the oldest, the newest and the last consumed message of each queue."""
     share = call.channel.share
@@ -155,6 +183,11 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
     return Response(body=dumps({"consumeTimeSpanSet": spans}))
 
 
+@Request(
+    PROGRESS,
+    RequestCode.QUERY_CORRECTION_OFFSET,
+    access=reads(groups="filterGroups", group="compareGroup", topic="topic"),
+)
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     """Return the lowest committed offset of some groups in each queue, to which a group can be reset."""
     header, topic = call.header, call.header.topic
@@ -170,6 +203,13 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     return Response(body=dumps({"correctionOffsets": table}))
 
 
+@Request(
+    PROGRESS,
+    RequestCode.QUERY_CONSUME_QUEUE,
+    access=reads(topic="topic", group="consumerGroup"),
+    names={"start": "index", "at_most": "count"},
+    is_for_slaves=True,
+)
 async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response:
     """Return the entries of a queue, beginning at an offset."""
     header = call.header
@@ -253,56 +293,3 @@ def _is_of(share: BrokerShare, queue: Queue) -> bool:
 
 def _queue(share: BrokerShare, queue: Queue) -> dict[str, Any]:
     return queue_name(share, queue.topic, queue.queue_id)
-
-
-PROGRESS: Final = RequestFamily(
-    "Progress",
-    [
-        Request(RequestCode.GET_TOPIC_STATS_INFO, TopicHeader, topic_stats, access=reads(topic="topic")),
-        Request(
-            RequestCode.GET_CONSUME_STATS,
-            ConsumeStatsHeader,
-            consume_stats,
-            access=reads(group="consumerGroup", topic="topic"),
-            effect=Effect.AT_ONCE,
-        ),
-        Request(
-            RequestCode.GET_BROKER_CONSUME_STATS,
-            BrokerConsumeStatsHeader,
-            broker_consume_stats,
-            access=reads(),
-            effect=Effect.AT_ONCE,
-        ),
-        Request(
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicHeader, groups_of_topic, access=reads(topic="topic")
-        ),
-        Request(
-            RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupHeader, topics_of_group, access=reads(group="group")
-        ),
-        Request(
-            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
-            TopicGroupHeader,
-            subscription_of_group,
-            access=reads(group="group", topic="topic"),
-        ),
-        Request(
-            RequestCode.QUERY_CONSUME_TIME_SPAN,
-            TopicGroupHeader,
-            time_spans,
-            access=reads(topic="topic", group="group"),
-        ),
-        Request(
-            RequestCode.QUERY_CORRECTION_OFFSET,
-            CorrectionOffsetHeader,
-            corrections,
-            access=reads(groups="filterGroups", group="compareGroup", topic="topic"),
-        ),
-        Request(
-            RequestCode.QUERY_CONSUME_QUEUE,
-            QueryConsumeQueueHeader,
-            consume_queue,
-            access=reads(topic="topic", group="consumerGroup"),
-            names={"start": "index", "at_most": "count"},
-        ),
-    ],
-)

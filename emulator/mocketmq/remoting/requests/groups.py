@@ -47,17 +47,28 @@ _EFFECTIVE: Final = {
 }
 
 
+GROUPS: Final = RequestFamily("Consumer groups")
+
+
+@Request(GROUPS, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, access=ADMIN)
 async def create(call: RemotingCall[NoHeader]) -> Response:
     """Create or change a group."""
     return await _put(call, [_group_in(object_of(call.command.body))])
 
 
+@Request(GROUPS, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, access=ADMIN)
 async def create_all(call: RemotingCall[NoHeader]) -> Response:
     """Create or change groups. If one of them is refused, none is changed."""
     body = object_of(call.command.body)
     return await _put(call, list(map(_group_in, objects_in(body, "groupConfigList"))))
 
 
+@Request(
+    GROUPS,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP,
+    access=administers(Action.DELETE, group="groupName"),
+    effect=Effect.AT_END,
+)
 async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
     """Delete a group. As upstream, it is no error if the group does not exist."""
     name = call.header.group_name
@@ -69,6 +80,7 @@ async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
     return Response()
 
 
+@Request(GROUPS, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, access=KEY, is_for_slaves=True)
 async def all_groups(call: RemotingCall[NoHeader]) -> Response:
     """List the settings of all groups."""
     groups = call.broker.registry.groups
@@ -78,6 +90,7 @@ async def all_groups(call: RemotingCall[NoHeader]) -> Response:
     )
 
 
+@Request(GROUPS, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, access=reads(group="group"), is_for_slaves=True)
 async def one_group(call: RemotingCall[GroupHeader]) -> Response:
     """Return the settings of a group."""
     group = call.broker.registry.groups.find_group(call.header.group)
@@ -136,23 +149,3 @@ def _config(group: Group) -> Mapping[str, Any]:
         "retryQueueNums": group.retry_queues,
     }
     return {name: values[name] for name in sorted(values) if values[name] is not None}
-
-
-GROUPS: Final = RequestFamily(
-    "Consumer groups",
-    [
-        Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, NoHeader, create, access=ADMIN),
-        Request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, NoHeader, all_groups, access=KEY),
-        Request(
-            RequestCode.DELETE_SUBSCRIPTIONGROUP,
-            DeleteGroupHeader,
-            delete,
-            access=administers(Action.DELETE, group="groupName"),
-            effect=Effect.AT_END,
-        ),
-        Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, NoHeader, create_all, access=ADMIN),
-        Request(
-            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader, one_group, access=reads(group="group")
-        ),
-    ],
-)

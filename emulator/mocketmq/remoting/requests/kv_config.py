@@ -31,6 +31,10 @@ class NamespaceHeader(RequestHeader):
     namespace: str
 
 
+KV_CONFIG: Final = RequestFamily("Key-value configurations")
+
+
+@Request(KV_CONFIG, RequestCode.PUT_KV_CONFIG, access=administers(Action.UPDATE))
 async def put(call: RemotingCall[PutConfigHeader]) -> Response:
     """Set a value."""
     header = call.header
@@ -38,6 +42,7 @@ async def put(call: RemotingCall[PutConfigHeader]) -> Response:
     return Response()
 
 
+@Request(KV_CONFIG, RequestCode.GET_KV_CONFIG, access=OPEN)
 async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """Return a value. Raises RemotingError if the key does not exist."""
     namespace, key = call.header.namespace, call.header.key
@@ -49,12 +54,14 @@ async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
     return Response({"value": value})
 
 
+@Request(KV_CONFIG, RequestCode.DELETE_KV_CONFIG, access=administers(Action.UPDATE))
 async def delete(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """Remove a value, if it exists."""
     await call.broker.registry.name_server.delete(call.header.namespace, call.header.key)
     return Response()
 
 
+@Request(KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE, access=OPEN)
 async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
     """List the values of a namespace. Raises RemotingError if it never had any."""
     values = call.broker.registry.name_server.namespace(call.header.namespace)
@@ -63,14 +70,3 @@ async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
             ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {call.header.namespace}"
         )
     return Response(body=dumps({"table": values}))
-
-
-KV_CONFIG: Final = RequestFamily(
-    "Key-value configurations",
-    [
-        Request(RequestCode.PUT_KV_CONFIG, PutConfigHeader, put, access=administers(Action.UPDATE)),
-        Request(RequestCode.GET_KV_CONFIG, ConfigKeyHeader, get, access=OPEN),
-        Request(RequestCode.DELETE_KV_CONFIG, ConfigKeyHeader, delete, access=administers(Action.UPDATE)),
-        Request(RequestCode.GET_KVLIST_BY_NAMESPACE, NamespaceHeader, list_all, access=OPEN),
-    ],
-)

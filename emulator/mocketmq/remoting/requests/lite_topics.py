@@ -58,6 +58,10 @@ class LiteDispatchHeader(RequestHeader):
     client_id: str = ""
 
 
+LITE_TOPICS: Final = RequestFamily("Lite topics")
+
+
+@Request(LITE_TOPICS, RequestCode.GET_BROKER_LITE_INFO, access=KEY)
 async def broker_info(call: RemotingCall[NoHeader]) -> Response:
     """Return the number of lite topics and subscriptions, and their parents and groups."""
     broker, topics = call.broker, call.broker.registry.topics
@@ -80,6 +84,7 @@ async def broker_info(call: RemotingCall[NoHeader]) -> Response:
     return Response(body=dumps(body))
 
 
+@Request(LITE_TOPICS, RequestCode.GET_PARENT_TOPIC_INFO, access=KEY)
 async def parent_info(call: RemotingCall[TopicHeader]) -> Response:
     """Return a parent's expiry, groups, and number of lite topics."""
     topic, lites = _parent(call, call.header.topic), call.broker.registry.topics.lites
@@ -94,6 +99,7 @@ async def parent_info(call: RemotingCall[TopicHeader]) -> Response:
     return Response(body=dumps(body))
 
 
+@Request(LITE_TOPICS, RequestCode.GET_LITE_TOPIC_INFO, access=KEY)
 async def topic_info(call: RemotingCall[LiteTopicHeader]) -> Response:
     """Return the offsets and subscribers of a lite topic."""
     parent, name = call.header.parent_topic, call.header.lite_topic
@@ -116,6 +122,7 @@ async def topic_info(call: RemotingCall[LiteTopicHeader]) -> Response:
     return Response(body=dumps(body))
 
 
+@Request(LITE_TOPICS, RequestCode.GET_LITE_CLIENT_INFO, access=KEY)
 async def client_info(call: RemotingCall[LiteClientHeader]) -> Response:
     """Return a client's subscription."""
     parent, group_name, client_id = call.header.parent_topic, call.header.group, call.header.client_id
@@ -139,6 +146,7 @@ async def client_info(call: RemotingCall[LiteClientHeader]) -> Response:
     return Response(body=dumps(body))
 
 
+@Request(LITE_TOPICS, RequestCode.GET_LITE_GROUP_INFO, access=KEY)
 async def group_info(call: RemotingCall[LiteGroupHeader]) -> Response:
     """Return a group's lag in one lite topic, or in all, with those in which it lags most."""
     name = call.header.lite_topic
@@ -180,6 +188,7 @@ async def group_info(call: RemotingCall[LiteGroupHeader]) -> Response:
     return Response(body=dumps(body))
 
 
+@Request(LITE_TOPICS, RequestCode.TRIGGER_LITE_DISPATCH, access=ADMIN)
 async def dispatch(call: RemotingCall[LiteDispatchHeader]) -> Response:
     """Make the group's waiting clients look for messages, which they do by themselves, too."""
     _lite_group(call, call.header.group)
@@ -213,16 +222,3 @@ def _lite_group(call: RemotingCall[Any], name: str) -> Group:
 def _lmq_name(parent: str, name: str) -> str:
     """The name of a lite topic's queue in upstream's store (LiteUtil.java)."""
     return f"%LMQ%${parent}${name}"
-
-
-LITE_TOPICS: Final = RequestFamily(
-    "Lite topics",
-    [
-        Request(RequestCode.GET_BROKER_LITE_INFO, NoHeader, broker_info, access=KEY),
-        Request(RequestCode.GET_PARENT_TOPIC_INFO, TopicHeader, parent_info, access=KEY),
-        Request(RequestCode.GET_LITE_TOPIC_INFO, LiteTopicHeader, topic_info, access=KEY),
-        Request(RequestCode.GET_LITE_CLIENT_INFO, LiteClientHeader, client_info, access=KEY),
-        Request(RequestCode.GET_LITE_GROUP_INFO, LiteGroupHeader, group_info, access=KEY),
-        Request(RequestCode.TRIGGER_LITE_DISPATCH, LiteDispatchHeader, dispatch, access=ADMIN),
-    ],
-)

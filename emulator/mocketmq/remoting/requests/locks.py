@@ -22,6 +22,18 @@ class _Locking(msgspec.Struct, frozen=True):
     queues: Mapping[TopicQueue, Mapping[str, Any]]  # as the client wrote them
 
 
+def _to_lock(command: Command) -> Iterator[Need]:
+    body = object_of(command.body)
+    group = text_in(body, "consumerGroup")
+    yield from to_consume(None, group)
+    for queue in objects_in(body, "mqSet"):
+        yield from to_consume(text_in(queue, "topic") or None, group)
+
+
+LOCKS: Final = RequestFamily("Queue locks")
+
+
+@Request(LOCKS, RequestCode.LOCK_BATCH_MQ, access=AccessRule(_to_lock))
 async def lock(call: RemotingCall[NoHeader]) -> Response:
     """Lock queues for a client, and return the queues that it now holds."""
     locking = _locking(call)
@@ -31,6 +43,7 @@ async def lock(call: RemotingCall[NoHeader]) -> Response:
     )
 
 
+@Request(LOCKS, RequestCode.UNLOCK_BATCH_MQ, access=AccessRule(_to_lock))
 async def unlock(call: RemotingCall[NoHeader]) -> Response:
     """Release a client's locks on queues."""
     locking = _locking(call)
@@ -45,20 +58,3 @@ def _locking(call: RemotingCall[NoHeader]) -> _Locking:
         topic = text_in(one, "topic")
         queues[topic, share.number_of(topic, whole_in(one, "queueId"))] = one
     return _Locking(text_in(body, "clientId"), text_in(body, "consumerGroup"), queues)
-
-
-def _to_lock(command: Command) -> Iterator[Need]:
-    body = object_of(command.body)
-    group = text_in(body, "consumerGroup")
-    yield from to_consume(None, group)
-    for queue in objects_in(body, "mqSet"):
-        yield from to_consume(text_in(queue, "topic") or None, group)
-
-
-LOCKS: Final = RequestFamily(
-    "Queue locks",
-    [
-        Request(RequestCode.LOCK_BATCH_MQ, NoHeader, lock, access=AccessRule(_to_lock)),
-        Request(RequestCode.UNLOCK_BATCH_MQ, NoHeader, unlock, access=AccessRule(_to_lock)),
-    ],
-)

@@ -50,6 +50,17 @@ than once, before they send (NettyRemotingClient.java).
 """
 
 
+LOOKUP: Final = RequestFamily("Message queries")
+
+
+@Request(
+    LOOKUP,
+    RequestCode.QUERY_MESSAGE,
+    access=consumes("topic", actions=Action.SUB | Action.GET),
+    names={"unique_key_query": "_UNIQUE_KEY_QUERY"},
+    is_reading=True,
+    is_for_slaves=True,
+)
 async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     """Return the newest messages that have a key.
 
@@ -92,6 +103,9 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     return Response(ext, b"".join(reversed(records)))
 
 
+@Request(
+    LOOKUP, RequestCode.VIEW_MESSAGE_BY_ID, access=reads(topic="topic"), is_reading=True, is_for_slaves=True
+)
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
     """Return the record at a log offset, in any queue."""
     load = call.channel.load()
@@ -110,25 +124,3 @@ def _record(
     queue = call.broker.registry.topics.queue(message.queue_key)
     queue_id = call.channel.share.queue_id(queue.topic, queue.queue_id)
     return encode_record(message, queue.topic, queue_id, call.channel.store_host)
-
-
-LOOKUP: Final = RequestFamily(
-    "Message queries",
-    [
-        Request(
-            RequestCode.QUERY_MESSAGE,
-            QueryMessageHeader,
-            query,
-            access=consumes("topic", actions=Action.SUB | Action.GET),
-            names={"unique_key_query": "_UNIQUE_KEY_QUERY"},
-            is_reading=True,
-        ),
-        Request(
-            RequestCode.VIEW_MESSAGE_BY_ID,
-            ViewMessageHeader,
-            view,
-            access=reads(topic="topic"),
-            is_reading=True,
-        ),
-    ],
-)

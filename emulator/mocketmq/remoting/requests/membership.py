@@ -49,6 +49,19 @@ class UnregisterClientHeader(RequestHeader):
     consumer_group: str | None = None
 
 
+def _to_subscribe(command: Command) -> Iterator[Need]:
+    """Permissions to consume all subscriptions of the heartbeat."""
+    for consumer in objects_in(object_of(command.body), "consumerDataSet"):
+        group = text_in(consumer, "groupName")
+        yield from to_consume(None, group)
+        for subscription in objects_in(consumer, "subscriptionDataSet"):
+            yield from to_consume(text_in(subscription, "topic") or None, group)
+
+
+MEMBERSHIP: Final = RequestFamily("Clients and groups")
+
+
+@Request(MEMBERSHIP, RequestCode.HEART_BEAT, access=AccessRule(_to_subscribe), is_for_slaves=True)
 async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
     """Register the client, its groups and its subscriptions, and create its groups' retry topics.
 
@@ -67,6 +80,13 @@ async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
     return Response()
 
 
+@Request(
+    MEMBERSHIP,
+    RequestCode.UNREGISTER_CLIENT,
+    access=consumes(group="consumerGroup"),
+    names={"client_id": "clientID"},
+    is_for_slaves=True,
+)
 async def unregister(call: RemotingCall[UnregisterClientHeader]) -> Response:
     """Remove a client from its groups."""
     header = call.header
@@ -74,6 +94,12 @@ async def unregister(call: RemotingCall[UnregisterClientHeader]) -> Response:
     return Response()
 
 
+@Request(
+    MEMBERSHIP,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+    access=consumes(group="consumerGroup", actions=Action.SUB | Action.GET),
+    is_for_slaves=True,
+)
 async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """Return the ids of a group's clients, from which each client computes its queues."""
     group = call.broker.registry.clients.find_connected_group(call.header.consumer_group)
@@ -84,6 +110,7 @@ async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     return Response(body=dumps({"consumerIdList": group.client_ids(call.broker.registry.brokers.endpoints)}))
 
 
+@Request(MEMBERSHIP, RequestCode.CHECK_CLIENT_CONFIG, access=KEY, is_for_slaves=True)
 async def check_client_config(call: RemotingCall[NoHeader]) -> Response:
     """Check that the broker can apply a client's filter. Tags need no check."""
     wanted = object_of(call.command.body).get("subscriptionData")
@@ -169,34 +196,3 @@ def _choice(body: JsonObject, name: str, choices: tuple[str, ...], default: str)
     if isinstance(value, int) and 0 <= value < len(choices):
         return choices[value]
     return str(value) if value else default
-
-
-def _to_subscribe(command: Command) -> Iterator[Need]:
-    """Permissions to consume all subscriptions of the heartbeat."""
-    for consumer in objects_in(object_of(command.body), "consumerDataSet"):
-        group = text_in(consumer, "groupName")
-        yield from to_consume(None, group)
-        for subscription in objects_in(consumer, "subscriptionDataSet"):
-            yield from to_consume(text_in(subscription, "topic") or None, group)
-
-
-MEMBERSHIP: Final = RequestFamily(
-    "Clients and groups",
-    [
-        Request(RequestCode.HEART_BEAT, NoHeader, heartbeat, access=AccessRule(_to_subscribe)),
-        Request(
-            RequestCode.UNREGISTER_CLIENT,
-            UnregisterClientHeader,
-            unregister,
-            access=consumes(group="consumerGroup"),
-            names={"client_id": "clientID"},
-        ),
-        Request(
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-            ConsumerGroupHeader,
-            consumer_list,
-            access=consumes(group="consumerGroup", actions=Action.SUB | Action.GET),
-        ),
-        Request(RequestCode.CHECK_CLIENT_CONFIG, NoHeader, check_client_config, access=KEY),
-    ],
-)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mocketmq.remoting.request import Request, RequestFamily
+from mocketmq.remoting.requests.acknowledging import ACKNOWLEDGING
 from mocketmq.remoting.requests.assignment import ASSIGNMENT
 from mocketmq.remoting.requests.locks import LOCKS
 from mocketmq.remoting.requests.membership import MEMBERSHIP
@@ -16,7 +17,7 @@ from mocketmq.remoting.requests.sending import SENDING
 from mocketmq.remoting.requests.transactions import TRANSACTIONS
 
 FAMILIES: Final = (
-    *(ROUTES, SENDING, TRANSACTIONS, PULLING, POPPING),
+    *(ROUTES, SENDING, TRANSACTIONS, PULLING, POPPING, ACKNOWLEDGING),
     *(OFFSETS, MEMBERSHIP, ASSIGNMENT, LOCKS, SEND_BACK),
 )
 

@@ -58,6 +58,16 @@ class QueueHeader(RequestHeader):
     queue_id: Int32
 
 
+OFFSETS: Final = RequestFamily("Offsets")
+
+
+@Request(
+    OFFSETS,
+    RequestCode.QUERY_CONSUMER_OFFSET,
+    access=reads(Action.SUB | Action.GET, topic="topic", group="consumerGroup"),
+    effect=Effect.AT_ONCE,
+    logical=logical_queues.committed,
+)
 async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     """Return the offset from which a group consumes a queue. Raises RemotingError if there is none."""
     header = call.header
@@ -71,6 +81,13 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     return _offset(offset)
 
 
+@Request(
+    OFFSETS,
+    RequestCode.UPDATE_CONSUMER_OFFSET,
+    access=consumes("topic", "consumerGroup", actions=Action.SUB | Action.UPDATE, is_topic_first=True),
+    effect=Effect.AT_ONCE,
+    logical=logical_queues.commit,
+)
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     """Commit an offset. As upstream, this is never refused."""
     header = call.header
@@ -81,6 +98,13 @@ async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     return Response(remark="Offset has been previously reset")
 
 
+@Request(
+    OFFSETS,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+    access=reads(topic="topic"),
+    logical=logical_queues.search,
+    is_for_slaves=True,
+)
 async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
     """Return the offset of the message stored at a time, by the rule of 4.x or one of the two of 5.x."""
     header, boundary = call.header, call.header.boundary_type
@@ -93,18 +117,33 @@ async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
     )
 
 
+@Request(OFFSETS, RequestCode.GET_MAX_OFFSET, access=reads(topic="topic"), logical=logical_queues.max_offset)
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
     """Return the offset for the queue's next message, or 0 if the queue does not exist, as upstream."""
     queue = call.broker.registry.topics.find_queue(call.header.topic, call.header.queue_id)
     return _offset(queue.next_offset if queue else 0)
 
 
+@Request(
+    OFFSETS,
+    RequestCode.GET_MIN_OFFSET,
+    access=reads(topic="topic"),
+    logical=logical_queues.min_offset,
+    is_for_slaves=True,
+)
 async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
     """Return the offset of the queue's oldest message."""
     queue = call.broker.registry.topics.find_queue(call.header.topic, call.header.queue_id)
     return _offset(queue.min_offset if queue else 0)
 
 
+@Request(
+    OFFSETS,
+    RequestCode.GET_EARLIEST_MSG_STORETIME,
+    access=reads(topic="topic"),
+    logical=logical_queues.earliest,
+    is_for_slaves=True,
+)
 async def earliest(call: RemotingCall[QueueHeader]) -> Response:
     """Return the time at which the queue's oldest message was stored."""
     earliest_ms = await call.broker.offset_resets.earliest_ms(call.header.topic, call.header.queue_id)
@@ -113,46 +152,6 @@ async def earliest(call: RemotingCall[QueueHeader]) -> Response:
 
 def _offset(offset: int) -> Response:
     return Response({"offset": str(offset)})
-
-
-OFFSETS: Final = RequestFamily(
-    "Offsets",
-    [
-        Request(
-            RequestCode.QUERY_CONSUMER_OFFSET,
-            QueryConsumerOffsetHeader,
-            query,
-            access=reads(Action.SUB | Action.GET, topic="topic", group="consumerGroup"),
-            effect=Effect.AT_ONCE,
-            logical=logical_queues.committed,
-        ),
-        Request(
-            RequestCode.UPDATE_CONSUMER_OFFSET,
-            UpdateConsumerOffsetHeader,
-            update,
-            access=consumes(
-                "topic", "consumerGroup", actions=Action.SUB | Action.UPDATE, is_topic_first=True
-            ),
-            effect=Effect.AT_ONCE,
-            logical=logical_queues.commit,
-        ),
-        Request(
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-            SearchOffsetHeader,
-            search,
-            access=reads(topic="topic"),
-            logical=logical_queues.search,
-        ),
-        *(
-            Request(code, QueueHeader, handler, access=reads(topic="topic"), logical=logical)
-            for code, handler, logical in (
-                (RequestCode.GET_MAX_OFFSET, max_offset, logical_queues.max_offset),
-                (RequestCode.GET_MIN_OFFSET, min_offset, logical_queues.min_offset),
-                (RequestCode.GET_EARLIEST_MSG_STORETIME, earliest, logical_queues.earliest),
-            )
-        ),
-    ],
-)
 
 
 class CloneOffsetsHeader(RequestHeader):
@@ -164,6 +163,12 @@ class CloneOffsetsHeader(RequestHeader):
     offline: bool = False
 
 
+OFFSET_TABLES: Final = RequestFamily("Tables of offsets")
+
+
+@Request(
+    OFFSET_TABLES, RequestCode.GET_ALL_CONSUMER_OFFSET, access=KEY, effect=Effect.AT_ONCE, is_for_slaves=True
+)
 async def consumer_offsets(call: RemotingCall[NoHeader]) -> Response:
     """List the committed offsets of all groups, in the form of consumerOffset.json."""
     offsets: dict[str, list[tuple[int, int]]] = {}
@@ -176,6 +181,7 @@ async def consumer_offsets(call: RemotingCall[NoHeader]) -> Response:
     return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})
 
 
+@Request(OFFSET_TABLES, RequestCode.GET_ALL_DELAY_OFFSET, access=KEY, is_for_slaves=True)
 async def delay_offsets(call: RemotingCall[NoHeader]) -> Response:
     """List the delay offsets of all levels, in the form of delayOffset.json."""
     levels = call.broker.levels
@@ -183,6 +189,12 @@ async def delay_offsets(call: RemotingCall[NoHeader]) -> Response:
     return _table(object_keys((level.number, level.next_offset) for level in shown))
 
 
+@Request(
+    OFFSET_TABLES,
+    RequestCode.CLONE_GROUP_OFFSET,
+    access=administers(Action.UPDATE, group="destGroup", topic="topic"),
+    effect=Effect.AT_END,
+)
 async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
     """Copy a group's committed offsets to another group."""
     broker, header = call.broker, call.header
@@ -194,24 +206,6 @@ async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
 
 def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Response:
     return Response(body=dumps({"offsetTable": offsets}))
-
-
-OFFSET_TABLES: Final = RequestFamily(
-    "Tables of offsets",
-    [
-        Request(
-            RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumer_offsets, access=KEY, effect=Effect.AT_ONCE
-        ),
-        Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delay_offsets, access=KEY),
-        Request(
-            RequestCode.CLONE_GROUP_OFFSET,
-            CloneOffsetsHeader,
-            clone,
-            access=administers(Action.UPDATE, group="destGroup", topic="topic"),
-            effect=Effect.AT_END,
-        ),
-    ],
-)
 
 
 class ResetOffsetHeader(RequestHeader):
@@ -229,6 +223,15 @@ class ResetOffsetHeader(RequestHeader):
     offset: int = -1
 
 
+RESETS: Final = RequestFamily("Resetting offsets")
+
+
+@Request(
+    RESETS,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+    access=administers(Action.UPDATE, group="group", topic="topic"),
+    effect=Effect.AT_END,
+)
 async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
     """Reset a group's offsets in a topic to a time, and notify its clients."""
     header, offsets, share = call.header, call.broker.offset_resets, call.channel.share
@@ -250,17 +253,3 @@ async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
         is_wanted=None if share is ALONE else lambda queue: share.has_queue(queue.topic, queue.queue_id),
     )
     return Response(body=dumps({"offsetTable": object_keys(queue_offsets(done, share))}))
-
-
-RESETS: Final = RequestFamily(
-    "Resetting offsets",
-    [
-        Request(
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-            ResetOffsetHeader,
-            reset,
-            access=administers(Action.UPDATE, group="group", topic="topic"),
-            effect=Effect.AT_END,
-        ),
-    ],
-)

@@ -6,10 +6,7 @@ from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopTarget
 from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.filters.filter import EVERYTHING, KINDS, TAG, Filter, parse_filter
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.errors import (
-    InvalidArgumentError,
-    QueueNotFoundError,
-)
+from mocketmq.errors import InvalidArgumentError, QueueNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import (
     FIRST_POP_TIME,
@@ -21,14 +18,8 @@ from mocketmq.message.properties import (
 from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.queue_numbers import at_broker
-from mocketmq.remoting.request import (
-    LongPoll,
-    RemotingCall,
-    Request,
-    RequestFamily,
-    Response,
-)
-from mocketmq.remoting.requests.acknowledging import ACKNOWLEDGING, checked_invisible_us
+from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.requests.acknowledging import checked_invisible_us
 from mocketmq.remoting.wire.body import MAX_TEXT
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32, RequestHeader
@@ -97,6 +88,17 @@ _TOO_LATE_MS: Final = 500
 _FROM_START: Final = 0
 
 
+_CONSUMES: Final = consumes("topic", "consumerGroup")
+POPPING: Final = RequestFamily("Popping")
+
+
+@Request(
+    POPPING,
+    RequestCode.POP_MESSAGE,
+    access=_CONSUMES,
+    long_poll=LongPoll.ANSWERED_AT_ONCE,
+    effect=Effect.AT_ONCE,
+)
 async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
     """Pop messages. No other consumer gets them until their invisible time is over."""
     header = call.header
@@ -247,6 +249,13 @@ def _address(call: RemotingCall[Any]) -> str:
     return call.channel.advertised.rpartition(":")[0]
 
 
+@Request(
+    POPPING,
+    RequestCode.NOTIFICATION,
+    access=_CONSUMES,
+    long_poll=LongPoll.ANSWERED_AT_ONCE,
+    effect=Effect.AT_ONCE,
+)
 async def notify(call: RemotingCall[NotificationHeader]) -> Response:
     """Wait until there are messages to pop, and return whether there are."""
     header = call.header
@@ -261,6 +270,13 @@ async def notify(call: RemotingCall[NotificationHeader]) -> Response:
     return Response({"hasMsg": str(has_message).lower(), "pollingFull": str(is_full).lower()})
 
 
+@Request(
+    POPPING,
+    RequestCode.PEEK_MESSAGE,
+    access=consumes("topic", "consumerGroup", is_topic_first=True),
+    effect=Effect.AT_ONCE,
+    is_reading=True,
+)
 async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
     """Return messages that could be popped, without popping them."""
     header = call.header
@@ -283,46 +299,7 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
     return Response(ext, b"".join(records), remark="FOUND")
 
 
+@Request(POPPING, RequestCode.POLLING_INFO, access=reads(group="consumerGroup", topic="topic"))
 async def polling_info(call: RemotingCall[PollingInfoHeader]) -> Response:
     """Return the number of waiting pops, for all queues or for one."""
     return Response({"pollingNum": str(call.broker.pops.waiting(await _target(call)))})
-
-
-_CONSUMES: Final = consumes("topic", "consumerGroup")
-
-POPPING: Final = RequestFamily(
-    "Popping",
-    [
-        Request(
-            RequestCode.POP_MESSAGE,
-            PopMessageHeader,
-            pop,
-            access=_CONSUMES,
-            long_poll=LongPoll.ANSWERED_AT_ONCE,
-            effect=Effect.AT_ONCE,
-        ),
-        *ACKNOWLEDGING,
-        Request(
-            RequestCode.NOTIFICATION,
-            NotificationHeader,
-            notify,
-            access=_CONSUMES,
-            long_poll=LongPoll.ANSWERED_AT_ONCE,
-            effect=Effect.AT_ONCE,
-        ),
-        Request(
-            RequestCode.PEEK_MESSAGE,
-            PeekMessageHeader,
-            peek,
-            access=consumes("topic", "consumerGroup", is_topic_first=True),
-            effect=Effect.AT_ONCE,
-            is_reading=True,
-        ),
-        Request(
-            RequestCode.POLLING_INFO,
-            PollingInfoHeader,
-            polling_info,
-            access=reads(group="consumerGroup", topic="topic"),
-        ),
-    ],
-)

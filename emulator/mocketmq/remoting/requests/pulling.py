@@ -150,18 +150,13 @@ def _filter_of_pull(broker: Broker, header: PullMessageHeader) -> Filter:
     return EVERYTHING
 
 
-PULLING: Final = RequestFamily(
-    "Pulling",
-    [
-        Request(
-            code,
-            PullMessageHeader,
-            pull,
-            access=consumes("topic", "consumerGroup", is_topic_first=True),
-            long_poll=LongPoll.REFUSED,
-            effect=Effect.AT_ONCE,
-            logical=logical_queues.pull,
-        )
-        for code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-    ],
-)
+PULLING: Final = RequestFamily("Pulling")
+for _request_code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE):
+    Request(
+        PULLING,
+        _request_code,
+        access=consumes("topic", "consumerGroup", is_topic_first=True),
+        long_poll=LongPoll.REFUSED,
+        effect=Effect.AT_ONCE,
+        logical=logical_queues.pull,
+    )(pull)

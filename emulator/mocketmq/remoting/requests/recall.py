@@ -19,6 +19,10 @@ class RecallMessageHeader(RequestHeader):
     recall_handle: str
 
 
+RECALL: Final = RequestFamily("Recalling")
+
+
+@Request(RECALL, RequestCode.RECALL_MESSAGE, access=publishes("topic"))
 async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
     """Cancel a delayed message, and return when the cancellation is durable."""
     header = call.header
@@ -29,11 +33,3 @@ async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
     except EmulatorError as error:
         return Response(_EXT, code=code_of(error), remark=str(error))
     return Response({**_EXT, "msgId": recalled})
-
-
-RECALL: Final = RequestFamily(
-    "Recalling",
-    [
-        Request(RequestCode.RECALL_MESSAGE, RecallMessageHeader, recall, access=publishes("topic")),
-    ],
-)

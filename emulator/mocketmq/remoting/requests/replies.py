@@ -15,6 +15,24 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_properties
 
 
+def _replies(topic: str) -> AccessRule:
+    """Every access key may reply, but storing the reply needs permission to publish to its topic.
+
+    Nothing is asked of users (5.5.0).
+    """
+
+    def needs(command: Command) -> Iterator[Need]:
+        name = command.ext.get(topic)
+        return to_produce(name, actions=None) if name and name != REPLY_TOPIC else iter(())
+
+    return AccessRule(needs)
+
+
+REPLIES: Final = RequestFamily("Request and reply")
+
+
+@Request(REPLIES, RequestCode.SEND_REPLY_MESSAGE, access=_replies("topic"))
+@Request(REPLIES, RequestCode.SEND_REPLY_MESSAGE_V2, access=_replies("b"), names=V2_NAMES)
 async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
     """Store a reply, push it to the waiting client, and return when both are done."""
     header = call.header
@@ -29,31 +47,3 @@ async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
         return response_to(call, [sent])
     queue_id = call.channel.share.queue_id(header.topic, max(header.queue_id, 0))
     return Response({**EXT, "msgId": "0", "queueId": str(queue_id), "queueOffset": "0"})
-
-
-def _replies(topic: str) -> AccessRule:
-    """Every access key may reply, but storing the reply needs permission to publish to its topic.
-
-    Nothing is asked of users (5.5.0).
-    """
-
-    def needs(command: Command) -> Iterator[Need]:
-        name = command.ext.get(topic)
-        return to_produce(name, actions=None) if name and name != REPLY_TOPIC else iter(())
-
-    return AccessRule(needs)
-
-
-REPLIES: Final = RequestFamily(
-    "Request and reply",
-    [
-        Request(RequestCode.SEND_REPLY_MESSAGE, SendMessageHeader, send_reply, access=_replies("topic")),
-        Request(
-            RequestCode.SEND_REPLY_MESSAGE_V2,
-            SendMessageHeader,
-            send_reply,
-            access=_replies("b"),
-            names=V2_NAMES,
-        ),
-    ],
-)

@@ -57,6 +57,10 @@ MAX_MISSES: Final = 1_000
 _misses: Final[WeakKeyDictionary[Broker, set[str]]] = WeakKeyDictionary()
 
 
+ROUTES: Final = RequestFamily("The name server")
+
+
+@Request(ROUTES, RequestCode.GET_ROUTEINFO_BY_TOPIC, access=looks_for("topic"))
 async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     """Return a topic's route. Raises RemotingError, in upstream's words, if there is none."""
     name = call.header.topic
@@ -100,53 +104,63 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     return _json(route if order is None else route | {"orderTopicConf": order})
 
 
+@Request(ROUTES, RequestCode.GET_BROKER_CLUSTER_INFO, access=OPEN)
 async def cluster_info(call: RemotingCall[NoHeader]) -> Response:
     """List the brokers."""
     table = {each.name: _broker_data(call, each) for each in _routed(call)}
     return _json({"brokerAddrTable": table, "clusterAddrTable": {CLUSTER: list(table)}})
 
 
+@Request(ROUTES, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, access=OPEN)
 async def topic_list(call: RemotingCall[NoHeader]) -> Response:
     """List all topics."""
     return _topics(call)
 
 
+@Request(ROUTES, RequestCode.GET_TOPICS_BY_CLUSTER, access=OPEN)
 async def topics_of_cluster(call: RemotingCall[ClusterHeader]) -> Response:
     """List all topics of a cluster."""
     return _topics(call, lambda _: call.header.cluster == CLUSTER)
 
 
+@Request(ROUTES, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, access=OPEN)
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
     """List the names of clusters and brokers, which are reserved as topic names, and a broker's address."""
     names = [each.name for each in _routed(call)]
     return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, *names]})
 
 
+@Request(ROUTES, RequestCode.GET_UNIT_TOPIC_LIST, access=OPEN)
 async def unit_topics(call: RemotingCall[NoHeader]) -> Response:
     """List topics that belong to a unit."""
     return _topics(call, lambda topic: bool(topic.config.sys_flag & _UNIT))
 
 
+@Request(ROUTES, RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, access=OPEN)
 async def topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
     """List topics that have subscribers in units."""
     return _topics(call, lambda topic: bool(topic.config.sys_flag & _UNIT_SUBSCRIBERS))
 
 
+@Request(ROUTES, RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, access=OPEN)
 async def common_topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
     """List topics that have subscribers in units, and belong to no unit."""
     return _topics(call, lambda topic: topic.config.sys_flag & _UNIT_FLAGS == _UNIT_SUBSCRIBERS)
 
 
+@Request(ROUTES, RequestCode.WIPE_WRITE_PERM_OF_BROKER, access=administers(Action.UPDATE))
 async def wipe_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
     """Make all routes show that a broker accepts no messages."""
     return Response({"wipeTopicCount": str(_set_writable(call, is_writable=False))})
 
 
+@Request(ROUTES, RequestCode.ADD_WRITE_PERM_OF_BROKER, access=administers(Action.UPDATE))
 async def add_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
     """Make all routes show the permissions of their topics again."""
     return Response({"addTopicCount": str(_set_writable(call, is_writable=True))})
 
 
+@Request(ROUTES, RequestCode.DELETE_TOPIC_IN_NAMESRV, access=administers(Action.UPDATE))
 async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Response:
     """Remove a topic from the name server. This does nothing if the broker has already deleted the topic.
 
@@ -159,44 +173,6 @@ async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Respons
             f"topic {shorten(topic)} exists in the broker, which shares this process; delete it there",
         )
     return Response()
-
-
-ROUTES: Final = RequestFamily(
-    "The name server",
-    [
-        Request(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicHeader, topic_route, access=looks_for("topic")),
-        Request(RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader, cluster_info, access=OPEN),
-        Request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader, topic_list, access=OPEN),
-        Request(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader, topics_of_cluster, access=OPEN),
-        Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, NoHeader, system_topics, access=OPEN),
-        Request(RequestCode.GET_UNIT_TOPIC_LIST, NoHeader, unit_topics, access=OPEN),
-        Request(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, NoHeader, topics_with_unit_subscribers, access=OPEN),
-        Request(
-            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-            NoHeader,
-            common_topics_with_unit_subscribers,
-            access=OPEN,
-        ),
-        Request(
-            RequestCode.WIPE_WRITE_PERM_OF_BROKER,
-            BrokerHeader,
-            wipe_write_perm,
-            access=administers(Action.UPDATE),
-        ),
-        Request(
-            RequestCode.ADD_WRITE_PERM_OF_BROKER,
-            BrokerHeader,
-            add_write_perm,
-            access=administers(Action.UPDATE),
-        ),
-        Request(
-            RequestCode.DELETE_TOPIC_IN_NAMESRV,
-            UnregisterTopicHeader,
-            unregister_topic,
-            access=administers(Action.UPDATE),
-        ),
-    ],
-)
 
 
 async def _make_topic_of_group(broker: Broker, topic: str) -> None:

@@ -35,6 +35,10 @@ _OF_SLAVES: Final = (
 )
 
 
+RUNTIME: Final = RequestFamily("Running statistics")
+
+
+@Request(RUNTIME, RequestCode.GET_BROKER_RUNTIME_INFO, access=KEY, is_for_slaves=True)
 async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
     """Return all figures, by name."""
     broker = call.broker
@@ -51,6 +55,7 @@ async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
     return Response(body=dumps({"table": table}))
 
 
+@Request(RUNTIME, RequestCode.GET_BROKER_HA_STATUS, access=KEY, is_for_slaves=True)
 async def ha_status(call: RemotingCall[NoHeader]) -> Response:
     """Answer like a master without slaves. As in the runtime figures, the log offset counts messages."""
     status = {
@@ -186,12 +191,3 @@ def _human(size: int) -> str:
             break
         amount /= 1024
     return f"{amount:.1f} {unit}B" if unit else f"{size} B"
-
-
-RUNTIME: Final = RequestFamily(
-    "Running statistics",
-    [
-        Request(RequestCode.GET_BROKER_RUNTIME_INFO, NoHeader, runtime_info, access=KEY),
-        Request(RequestCode.GET_BROKER_HA_STATUS, NoHeader, ha_status, access=KEY),
-    ],
-)

@@ -21,6 +21,10 @@ class SendBackHeader(RequestHeader):
     max_reconsume_times: Int32 | None = None
 
 
+SEND_BACK: Final = RequestFamily("Retries")
+
+
+@Request(SEND_BACK, RequestCode.CONSUMER_SEND_MSG_BACK, access=consumes(group="group"))
 async def send_back(call: RemotingCall[SendBackHeader]) -> Response:
     """Redeliver a message later, or make it a dead letter after too many retries."""
     header = call.header
@@ -30,13 +34,3 @@ async def send_back(call: RemotingCall[SendBackHeader]) -> Response:
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
     return Response()
-
-
-SEND_BACK: Final = RequestFamily(
-    "Retries",
-    [
-        Request(
-            RequestCode.CONSUMER_SEND_MSG_BACK, SendBackHeader, send_back, access=consumes(group="group")
-        ),
-    ],
-)

@@ -4,7 +4,7 @@ The header determines whether a request is a batch, not the request code.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
@@ -218,35 +218,10 @@ def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
     )
 
 
-SENDING: Final = RequestFamily(
-    "Producing",
-    [
-        Request(
-            RequestCode.SEND_MESSAGE,
-            SendMessageHeader,
-            send,
-            access=publishes("topic"),
-            fast_path=begin_to_send,
-            has_runs=True,
-            logical=logical_queues.send,
-        ),
-        Request(
-            RequestCode.SEND_MESSAGE_V2,
-            SendMessageHeader,
-            send,
-            access=publishes("b"),
-            names=V2_NAMES,
-            fast_path=begin_to_send,
-            has_runs=True,
-            logical=logical_queues.send,
-        ),
-        Request(
-            RequestCode.SEND_BATCH_MESSAGE,
-            SendMessageHeader,
-            send,
-            access=publishes("b"),
-            names=V2_NAMES,
-            logical=logical_queues.send,
-        ),
-    ],
-)
+SENDING: Final = RequestFamily("Producing")
+_declare: Final = partial(Request, SENDING, header=SendMessageHeader, logical=logical_queues.send)
+_declare(RequestCode.SEND_MESSAGE, access=publishes("topic"), fast_path=begin_to_send, has_runs=True)(send)
+_declare(
+    RequestCode.SEND_MESSAGE_V2, access=publishes("b"), names=V2_NAMES, fast_path=begin_to_send, has_runs=True
+)(send)
+_declare(RequestCode.SEND_BATCH_MESSAGE, access=publishes("b"), names=V2_NAMES)(send)

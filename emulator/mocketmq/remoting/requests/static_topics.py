@@ -30,6 +30,14 @@ class StaticTopicHeader(RequestHeader):
     force: bool = False
 
 
+STATIC_TOPICS: Final = RequestFamily("Static topics")
+
+
+@Request(
+    STATIC_TOPICS,
+    RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
+    access=administers(Action.CREATE, topic="topic"),
+)
 async def create(call: RemotingCall[StaticTopicHeader]) -> Response:
     """Create or change a static topic at this broker. As upstream, it does not become an ordered topic."""
     header, share = call.header, call.channel.share
@@ -65,16 +73,3 @@ def _check_brokers(call: RemotingCall[StaticTopicHeader], mapping: QueueMapping)
     """Raise BrokerNotFoundError for a mapping item of an unknown broker."""
     for broker in {item.broker for items in mapping.hosted.values() for item in items}:
         call.broker.registry.brokers.broker_named(broker)
-
-
-STATIC_TOPICS: Final = RequestFamily(
-    "Static topics",
-    [
-        Request(
-            RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
-            StaticTopicHeader,
-            create,
-            access=administers(Action.CREATE, topic="topic"),
-        )
-    ],
-)

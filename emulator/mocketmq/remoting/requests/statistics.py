@@ -56,6 +56,10 @@ _KINDS: Final = {
 }
 
 
+STATISTICS: Final = RequestFamily("Statistics")
+
+
+@Request(STATISTICS, RequestCode.VIEW_BROKER_STATS_DATA, access=reads(), is_for_slaves=True)
 async def view(call: RemotingCall[StatisticHeader]) -> Response:
     """Return one statistic for the last minute, hour and day."""
     name, key = call.header.stats_name, call.header.stats_key
@@ -73,11 +77,3 @@ async def view(call: RemotingCall[StatisticHeader]) -> Response:
             "tps": window.per_second(amount),
         }
     return Response(body=dumps(body))
-
-
-STATISTICS: Final = RequestFamily(
-    "Statistics",
-    [
-        Request(RequestCode.VIEW_BROKER_STATS_DATA, StatisticHeader, view, access=reads()),
-    ],
-)

@@ -59,17 +59,23 @@ _MIXED_IS_OFF: Final = (
 )
 
 
+TOPICS: Final = RequestFamily("Topics")
+
+
+@Request(TOPICS, RequestCode.UPDATE_AND_CREATE_TOPIC, access=administers(Action.CREATE, topic="topic"))
 async def create(call: RemotingCall[CreateTopicHeader]) -> Response:
     """Create or change a topic."""
     return await _put(call, [(call.header, parse_changes(call.header.attributes))])
 
 
+@Request(TOPICS, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, access=ADMIN)
 async def create_all(call: RemotingCall[NoHeader]) -> Response:
     """Create or change topics. If one of them is refused, none is changed."""
     body = object_of(call.command.body)
     return await _put(call, [_topic_in(one) for one in objects_in(body, "topicConfigList")])
 
 
+@Request(TOPICS, RequestCode.DELETE_TOPIC_IN_BROKER, access=administers(Action.DELETE, topic="topic"))
 async def delete(call: RemotingCall[TopicHeader]) -> Response:
     """Delete a topic with its messages. As upstream, it is no error if the topic does not exist.
 
@@ -86,6 +92,7 @@ async def delete(call: RemotingCall[TopicHeader]) -> Response:
     return Response(remark=f"{cancelled} delayed messages were cancelled" if cancelled else None)
 
 
+@Request(TOPICS, RequestCode.GET_ALL_TOPIC_CONFIG, access=KEY, is_for_slaves=True)
 async def all_topics(call: RemotingCall[NoHeader]) -> Response:
     """List the settings of all topics."""
     topics = call.broker.registry.topics
@@ -96,6 +103,7 @@ async def all_topics(call: RemotingCall[NoHeader]) -> Response:
     return Response(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
 
 
+@Request(TOPICS, RequestCode.GET_TOPIC_CONFIG, access=reads(topic="topic"), is_for_slaves=True)
 async def one_topic(call: RemotingCall[TopicConfigHeader]) -> Response:
     """Return the settings of a topic, and the mapping of a static topic if the client asks for it."""
     topic, position = call.broker.registry.topics.find_topic(call.header.topic), call.channel.share.position
@@ -109,6 +117,7 @@ async def one_topic(call: RemotingCall[TopicConfigHeader]) -> Response:
     return Response(body=dumps(config))
 
 
+@Request(TOPICS, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, access=KEY, is_for_slaves=True)
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
     """List the names of topics that only the broker creates, even if they do not exist."""
     made = {topic.name for topic in call.broker.registry.topics if topic.is_system}
@@ -201,26 +210,3 @@ def _config(topic: Topic, at: QueuesAtBroker) -> dict[str, Any]:
         "topicSysFlag": sys_flag,
         "writeQueueNums": at.write_queues,
     }
-
-
-TOPICS: Final = RequestFamily(
-    "Topics",
-    [
-        Request(
-            RequestCode.UPDATE_AND_CREATE_TOPIC,
-            CreateTopicHeader,
-            create,
-            access=administers(Action.CREATE, topic="topic"),
-        ),
-        Request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, NoHeader, create_all, access=ADMIN),
-        Request(RequestCode.GET_ALL_TOPIC_CONFIG, NoHeader, all_topics, access=KEY),
-        Request(
-            RequestCode.DELETE_TOPIC_IN_BROKER,
-            TopicHeader,
-            delete,
-            access=administers(Action.DELETE, topic="topic"),
-        ),
-        Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, NoHeader, system_topics, access=KEY),
-        Request(RequestCode.GET_TOPIC_CONFIG, TopicConfigHeader, one_topic, access=reads(topic="topic")),
-    ],
-)

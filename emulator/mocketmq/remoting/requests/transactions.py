@@ -24,6 +24,10 @@ _DECISIONS: Final = {0: None, 8: True, 12: False}
 """Transaction bits of sysFlag, and whether they mean a commit; None if the producer is undecided."""
 
 
+TRANSACTIONS: Final = RequestFamily("Transactions")
+
+
+@Request(TRANSACTIONS, RequestCode.END_TRANSACTION, access=publishes("topic"))
 async def end(call: RemotingCall[EndTransactionHeader]) -> Response:
     """End a transaction as its producer has decided, with or without a check back."""
     header = call.header
@@ -36,11 +40,3 @@ async def end(call: RemotingCall[EndTransactionHeader]) -> Response:
         commit=_DECISIONS[header.commit_or_rollback],
     )
     return Response()
-
-
-TRANSACTIONS: Final = RequestFamily(
-    "Transactions",
-    [
-        Request(RequestCode.END_TRANSACTION, EndTransactionHeader, end, access=publishes("topic")),
-    ],
-)

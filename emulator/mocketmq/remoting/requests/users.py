@@ -60,6 +60,11 @@ class _Given(NamedTuple):
     status: str | None
 
 
+_CHANGES, _READS = administers(Action.UPDATE), reads()
+USERS: Final = RequestFamily("Users and policies")
+
+
+@Request(USERS, RequestCode.AUTH_CREATE_USER, access=_CHANGES)
 async def create_user(call: RemotingCall[UsernameHeader]) -> Response:
     """Create a user. Only a super user can create super users."""
     name, given = _name(call), _given(call.command.body)
@@ -68,6 +73,7 @@ async def create_user(call: RemotingCall[UsernameHeader]) -> Response:
     return Response()
 
 
+@Request(USERS, RequestCode.AUTH_UPDATE_USER, access=_CHANGES)
 async def update_user(call: RemotingCall[UsernameHeader]) -> Response:
     """Change a user's password, type or status. Only a super user can change super users."""
     name, given = _name(call), _given(call.command.body)
@@ -79,6 +85,7 @@ async def update_user(call: RemotingCall[UsernameHeader]) -> Response:
     return Response()
 
 
+@Request(USERS, RequestCode.AUTH_DELETE_USER, access=_CHANGES)
 async def delete_user(call: RemotingCall[UsernameHeader]) -> Response:
     """Delete a user, if it exists. Only a super user can delete super users."""
     if not call.header.username.strip():
@@ -92,6 +99,7 @@ async def delete_user(call: RemotingCall[UsernameHeader]) -> Response:
     return Response()
 
 
+@Request(USERS, RequestCode.AUTH_GET_USER, access=_READS)
 async def get_user(call: RemotingCall[UsernameHeader]) -> Response:
     """Return a user with its password, as upstream. Without a user, the body is empty."""
     name = _name(call)
@@ -101,6 +109,7 @@ async def get_user(call: RemotingCall[UsernameHeader]) -> Response:
     return Response(body=dumps(_shown(user))) if isinstance(user, UserAccount) else Response()
 
 
+@Request(USERS, RequestCode.AUTH_LIST_USER, access=_READS)
 async def list_users(call: RemotingCall[UserFilterHeader]) -> Response:
     """List the users. Without any, the body is empty."""
     text = call.header.filter.strip()
@@ -108,6 +117,8 @@ async def list_users(call: RemotingCall[UserFilterHeader]) -> Response:
     return Response(body=dumps(found)) if found else Response()
 
 
+@Request(USERS, RequestCode.AUTH_CREATE_ACL, access=_CHANGES)
+@Request(USERS, RequestCode.AUTH_UPDATE_ACL, access=_CHANGES)
 async def put_policies(call: RemotingCall[SubjectHeader]) -> Response:
     """Add to a user's policies, or change them. Upstream makes no difference between the two requests."""
     body = object_of(call.command.body)
@@ -122,6 +133,7 @@ async def put_policies(call: RemotingCall[SubjectHeader]) -> Response:
     return Response()
 
 
+@Request(USERS, RequestCode.AUTH_DELETE_ACL, access=_CHANGES)
 async def delete_policies(call: RemotingCall[DeletePoliciesHeader]) -> Response:
     """Delete a user's policy entry about a resource, or all its policies."""
     name = _user_in(call.header.subject)
@@ -132,6 +144,7 @@ async def delete_policies(call: RemotingCall[DeletePoliciesHeader]) -> Response:
     return Response()
 
 
+@Request(USERS, RequestCode.AUTH_GET_ACL, access=_READS)
 async def get_policies(call: RemotingCall[SubjectHeader]) -> Response:
     """Return a user's policies. Without any, the body is empty."""
     name = _user_in(call.header.subject)
@@ -145,6 +158,7 @@ async def get_policies(call: RemotingCall[SubjectHeader]) -> Response:
     return Response(body=dumps(_policies_of(user)))
 
 
+@Request(USERS, RequestCode.AUTH_LIST_ACL, access=_READS)
 async def list_policies(call: RemotingCall[PolicyFilterHeader]) -> Response:
     """List the policies of all users. Without any, the body is empty."""
     subjects, resources = call.header.subject_filter.strip(), call.header.resource_filter.strip()
@@ -207,22 +221,3 @@ def _shown(user: UserAccount) -> Mapping[str, str]:
 
 def _policies_of(user: UserAccount, text: str = "") -> Mapping[str, Any]:
     return {"policies": user.policies.about(text).as_json(), "subject": user.subject}
-
-
-_CHANGES, _READS = administers(Action.UPDATE), reads()
-
-USERS: Final = RequestFamily(
-    "Users and policies",
-    [
-        Request(RequestCode.AUTH_CREATE_USER, UsernameHeader, create_user, access=_CHANGES),
-        Request(RequestCode.AUTH_UPDATE_USER, UsernameHeader, update_user, access=_CHANGES),
-        Request(RequestCode.AUTH_DELETE_USER, UsernameHeader, delete_user, access=_CHANGES),
-        Request(RequestCode.AUTH_GET_USER, UsernameHeader, get_user, access=_READS),
-        Request(RequestCode.AUTH_LIST_USER, UserFilterHeader, list_users, access=_READS),
-        Request(RequestCode.AUTH_CREATE_ACL, SubjectHeader, put_policies, access=_CHANGES),
-        Request(RequestCode.AUTH_UPDATE_ACL, SubjectHeader, put_policies, access=_CHANGES),
-        Request(RequestCode.AUTH_DELETE_ACL, DeletePoliciesHeader, delete_policies, access=_CHANGES),
-        Request(RequestCode.AUTH_GET_ACL, SubjectHeader, get_policies, access=_READS),
-        Request(RequestCode.AUTH_LIST_ACL, PolicyFilterHeader, list_policies, access=_READS),
-    ],
-)
