@@ -1,4 +1,4 @@
-"""Access control of the JSON API: who sent a request, and what each route needs of the sender.
+"""Access control of the JSON API: who sent a request, and what a route may need of the sender.
 
 A request carries the token, which allows everything, or Basic credentials (RFC 7617): a user's name and
 password, or the access key and secret of an account in ``plain_acl.yml``. With accounts but without a token,
@@ -8,7 +8,7 @@ container no request needs any, because addresses do not tell there which machin
 
 import base64
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -107,7 +107,7 @@ def find_field(inputs: Sequence[Input], name: str) -> str | None:
     return next((value for one in inputs if isinstance(value := getattr(one, name, None), str)), None)
 
 
-def _user(_find: Find) -> Iterator[Need]:
+def any_user(_find: Find) -> Iterator[Need]:
     """Any user."""
     return iter(())
 
@@ -116,17 +116,18 @@ def _cluster(action: Action) -> Needs:
     return lambda _: [to_administer("Cluster", CLUSTER, action)]
 
 
-def _every(kind: Kind) -> Needs:
+def every(kind: Kind) -> Needs:
     """To list all topics or groups. Only a policy for all of them allows it."""
     return lambda _: [to_administer(kind, "*", Action.LIST)]
 
 
-def _topic(action: Action) -> Needs:
+def on_topic(action: Action) -> Needs:
     """The action on the topic that the request names, otherwise on the cluster."""
     return lambda find: [_of("Topic", find("topic"), action)]
 
 
-def _group(action: Action) -> Needs:
+def on_group(action: Action) -> Needs:
+    """The action on the consumer group that the request names, otherwise on the cluster."""
     return lambda find: [_of("Group", find("group"), action)]
 
 
@@ -134,126 +135,41 @@ def _of(kind: Kind, name: str | None, action: Action) -> Need:
     return to_administer("Cluster", CLUSTER, action) if name is None else to_administer(kind, name, action)
 
 
-def _sends(find: Find) -> Iterable[Need]:
+def sends(find: Find) -> Iterable[Need]:
+    """To publish to the topic that the request names."""
     return to_produce(find("topic") or "")
 
 
-def _sends_moving(find: Find) -> Iterator[Need]:
-    yield from _sends(find)
+def sends_and_moves(find: Find) -> Iterator[Need]:
+    """To publish to the topic, and to move the clock if the request does."""
+    yield from sends(find)
     if find("advance") is not None:
-        yield from _CLUSTER_UPDATE(find)
+        yield from CLUSTER_UPDATE(find)
 
 
-def _consumes(find: Find) -> Iterable[Need]:
+def consumes(find: Find) -> Iterable[Need]:
+    """To consume from the topic, if the request names one, as the consumer group."""
     return to_consume(find("topic"), find("group"))
 
 
-def _reads_messages(find: Find) -> Iterable[Need]:
+def reads_messages(find: Find) -> Iterable[Need]:
     """To see messages of a topic, or of all topics."""
     topic = find("topic")
-    return to_consume(topic, None, Action.SUB | Action.GET) if topic else _CLUSTER_GET(find)
+    return to_consume(topic, None, Action.SUB | Action.GET) if topic else CLUSTER_GET(find)
 
 
-def _waits(find: Find) -> Iterator[Need]:
+def waits(find: Find) -> Iterator[Need]:
+    """To see messages of the topic and of the consumer group, and to move the clock if the request does."""
     yield from to_consume(find("topic"), find("group"), Action.SUB | Action.GET)
     if find("advance") is not None:
-        yield from _CLUSTER_UPDATE(find)
+        yield from CLUSTER_UPDATE(find)
 
 
-def _resets_group(find: Find) -> Iterator[Need]:
+def resets_group(find: Find) -> Iterator[Need]:
+    """To change the consumer group and the topic."""
     yield _of("Group", find("group"), Action.UPDATE)
     yield _of("Topic", find("topic"), Action.UPDATE)
 
 
-_CLUSTER_GET: Final = _cluster(Action.GET)
-_CLUSTER_UPDATE: Final = _cluster(Action.UPDATE)
-
-TABLE: Final[Mapping[str, Needs]] = {
-    "send": _sends,
-    "send_batch": _sends_moving,
-    "seed": _CLUSTER_UPDATE,
-    "receive": _consumes,
-    "acknowledge": _consumes,
-    "give_back": _consumes,
-    "extend": _consumes,
-    "browse": _reads_messages,
-    "browse_lite_topic": _reads_messages,
-    "life": _CLUSTER_GET,  # an id does not name a topic
-    "by_key": _reads_messages,
-    "message_states": _reads_messages,
-    "sent": _reads_messages,
-    "wait": _waits,
-    "unexpected": _reads_messages,
-    "leaks": _CLUSTER_GET,
-    "events": _CLUSTER_GET,
-    "levels": _CLUSTER_GET,
-    "pending": _reads_messages,
-    "first_due": _CLUSTER_GET,
-    "cancel_all": _topic(Action.UPDATE),
-    "deliver_all": _topic(Action.UPDATE),
-    "cancel": _CLUSTER_UPDATE,  # an id does not name a topic
-    "deliver": _CLUSTER_UPDATE,
-    "prepare": _sends,
-    "transactions": _reads_messages,
-    "commit": _CLUSTER_UPDATE,  # an id does not name a topic
-    "rollback": _CLUSTER_UPDATE,
-    "clock": _CLUSTER_GET,
-    "advance": _CLUSTER_UPDATE,
-    "move_to": _CLUSTER_UPDATE,
-    "move_to_next": _CLUSTER_UPDATE,
-    "topics": _every("Topic"),
-    "topic": _topic(Action.GET),
-    "lite_topics": _topic(Action.GET),
-    "put_topic": _topic(Action.CREATE),
-    "delete_topic": _topic(Action.DELETE),
-    "groups": _every("Group"),
-    "group": _group(Action.GET),
-    "put_group": _group(Action.CREATE),
-    "reset_group": _resets_group,
-    "delete_group": _group(Action.DELETE),
-    "clients": _CLUSTER_GET,
-    "running_info": _group(Action.GET),
-    "consume": _CLUSTER_UPDATE,  # an id does not name a topic
-    "reconnect": _CLUSTER_UPDATE,
-    "brokers": _CLUSTER_GET,
-    "name_servers": _CLUSTER_GET,
-    "stop_name_server": _CLUSTER_UPDATE,
-    "start_name_server": _CLUSTER_UPDATE,
-    "freeze_name_server": _CLUSTER_UPDATE,
-    "hide_broker": _CLUSTER_UPDATE,
-    "keep_broker": _CLUSTER_UPDATE,
-    "correct_name_server": _CLUSTER_UPDATE,
-    "crash_broker": _CLUSTER_UPDATE,
-    "shut_down_broker": _CLUSTER_UPDATE,
-    "promote_slave": _CLUSTER_UPDATE,
-    "start_broker": _CLUSTER_UPDATE,
-    "wipe_broker": _CLUSTER_UPDATE,
-    "cut_off_from_clients": _CLUSTER_UPDATE,
-    "cut_off_from_name_servers": _CLUSTER_UPDATE,
-    "reconnect_broker": _CLUSTER_UPDATE,
-    "make_read_only": _CLUSTER_UPDATE,
-    "make_writable": _CLUSTER_UPDATE,
-    "add_fault": _CLUSTER_UPDATE,
-    "faults": _CLUSTER_GET,
-    "clear_faults": _CLUSTER_UPDATE,
-    "fault": _CLUSTER_GET,
-    "delete_fault": _CLUSTER_UPDATE,
-    "stream": _CLUSTER_GET,
-    "records": _reads_messages,
-    "save_snapshot": _CLUSTER_UPDATE,
-    "snapshots": _CLUSTER_GET,
-    "snapshot": _CLUSTER_GET,
-    "restore_snapshot": _CLUSTER_UPDATE,
-    "delete_snapshot": _CLUSTER_UPDATE,
-    "snapshot_differences": _CLUSTER_GET,
-    "pack": _CLUSTER_UPDATE,  # it has all messages, as a snapshot does
-    "opened_pack": _CLUSTER_GET,
-    "report_state": _CLUSTER_GET,
-    "make_report": _CLUSTER_GET,
-    "info": _user,
-    "reset": _topic(Action.UPDATE),
-    "metrics": _CLUSTER_GET,
-    "openapi": _user,
-    "docs": _user,
-}
-"""What each route needs, by the name of its handler. Routes that need no credentials are missing."""
+CLUSTER_GET: Final = _cluster(Action.GET)
+CLUSTER_UPDATE: Final = _cluster(Action.UPDATE)

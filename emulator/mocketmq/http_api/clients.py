@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, ClientAnswer, ConsumerData, Member
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, MessageNotFoundError
+from mocketmq.http_api.access import on_group
 from mocketmq.http_api.fields import ANY_FIELDS, GroupName, Input, MessageId, NoInput
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
@@ -114,6 +116,7 @@ async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
     "GET /v1/clients/{client_id}/running-info",
     "Ask a consumer for its running info",
     errors=[ClientOfflineError, ClientFailedError, ClientTimeoutError],
+    needs=on_group(Action.GET),
 )
 async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
     """Asks a remoting client, and waits up to 10 s; for a gRPC client, returns what the broker knows."""

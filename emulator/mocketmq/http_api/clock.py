@@ -6,8 +6,8 @@ from mocketmq.broker.clock_mover import ClockMove
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError
+from mocketmq.http_api.answer_fields import answer_from, to_ms
 from mocketmq.http_api.fields import Duration, Input, InstantMs, NoInput
-from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.instant import format_instant
 
@@ -96,10 +96,4 @@ async def move_to_next(call: ApiCall, _: NoInput, __: NoInput) -> Moved:
 
 
 def _moved(call: ApiCall, move: ClockMove) -> Moved:
-    return Moved(
-        move.from_us // US_PER_MS,
-        move.now_us // US_PER_MS,
-        move.fired,
-        call.broker.pending.count,
-        to_ms(move.next_due_us),
-    )
+    return answer_from(Moved, move, pending=call.broker.pending.count)

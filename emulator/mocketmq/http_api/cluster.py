@@ -10,6 +10,7 @@ from mocketmq.broker.name_servers import NameServerView
 from mocketmq.broker.registry.brokers import BrokerState, CutOff, RegisteredBroker
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import BrokerNotFoundError, BrokerStateError, NameServerNotFoundError
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.fields import Input, NoInput, matching
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss
@@ -292,11 +293,10 @@ def _listing(call: ApiCall, path: ListingPath, *, is_listed: bool) -> NameServer
 
 
 def _name_server_out(view: NameServerView) -> NameServerOut:
-    return NameServerOut(
-        view.number,
-        "stopped" if view.is_stopped else "running",
-        [each.name for each in view.routed()],
-        view.hidden,
-        view.kept,
-        view.port or None,
+    return answer_from(
+        NameServerOut,
+        view,
+        state="stopped" if view.is_stopped else "running",
+        brokers=[each.name for each in view.routed()],
+        port=view.port or None,
     )

@@ -18,6 +18,7 @@ from mocketmq.errors import (
     ReceiptError,
     TopicNotFoundError,
 )
+from mocketmq.http_api.access import consumes
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import (
     INT32,
@@ -142,6 +143,7 @@ CONSUMING = RouteGroup("consuming", "Receive messages for a consumer group, and 
     },
     errors=[NoPermissionError, TopicNotFoundError, GroupNotFoundError],
     operation="receive",
+    needs=consumes,
 )
 async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     """If the client disconnects before the answer is sent, its messages are visible again at once."""
@@ -163,7 +165,14 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     return Received([_received(call, one) for one in taken])
 
 
-@Route(CONSUMING, "POST /v1/groups/{group}/ack", "Acknowledge messages", errors=_ERRORS, operation="ack")
+@Route(
+    CONSUMING,
+    "POST /v1/groups/{group}/ack",
+    "Acknowledge messages",
+    errors=_ERRORS,
+    operation="ack",
+    needs=consumes,
+)
 async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""
     return _settled(await call.broker.settler.acknowledge(path.group, what.receipts))
@@ -175,6 +184,7 @@ async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut
     "Give messages back for a retry",
     errors=_ERRORS,
     operation="give-back",
+    needs=consumes,
 )
 async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""
@@ -187,6 +197,7 @@ async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> Settled
     "Change the invisible time of messages",
     errors=_ERRORS,
     operation="extend",
+    needs=consumes,
 )
 async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""

@@ -6,14 +6,17 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.inspection.pending import PendingMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFoundError
+from mocketmq.http_api.access import on_topic, reads_messages
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import Input, MessagePath, NoInput, PageSize, PageStart, TopicName
-from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
+from mocketmq.http_api.message_out import MessageOut, fields_of
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.schedule.held_deliveries import HeldBy
 from mocketmq.schedule.scheme import PendingFilter
@@ -139,34 +142,27 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
     timed, files = call.broker.schemes.timed_figures(), call.broker.schemes.file_figures()
     return LevelsOut(
         [
-            LevelOut(
-                state.level,
-                format_duration(state.delay_us),
-                state.delay_us // US_PER_MS,
-                state.pending,
-                state.delay_offset,
-                state.max_offset,
-                to_ms(state.next_due_us),
-                to_ms(state.oldest_overdue_us),
-                held_out(held.get(state.level, [])),
+            answer_from(
+                LevelOut,
+                state,
+                delay=format_duration(state.delay_us),
+                held=held_out(held.get(state.level, [])),
             )
             for state in call.broker.levels.states()
         ],
-        TimedOut(
-            call.broker.schemes.timed().name,
-            timed.pending,
-            files.parts,
-            files.disk_bytes,
-            to_ms(timed.next_due_us),
-            to_ms(timed.oldest_overdue_us),
-            files.quarantined,
-            files.unremoved,
-            held_out(held.get(0, [])),
+        answer_from(
+            TimedOut,
+            timed,
+            parts=files.parts,
+            disk_bytes=files.disk_bytes,
+            quarantined=files.quarantined,
+            unremoved=files.unremoved,
+            held=held_out(held.get(0, [])),
         ),
     )
 
 
-@Route(DELAYED, "GET /v1/delayed", "List pending messages", errors=[TopicNotFoundError])
+@Route(DELAYED, "GET /v1/delayed", "List pending messages", errors=[TopicNotFoundError], needs=reads_messages)
 async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
     load = load_of(call.request)
@@ -198,6 +194,7 @@ async def first_due(call: ApiCall, which: FirstDue) -> FirstDueList:
     "DELETE /v1/delayed",
     "Cancel all pending messages, or those of a topic or level",
     errors=[TopicNotFoundError],
+    needs=on_topic(Action.UPDATE),
 )
 async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
     """Cancels all messages that are pending now. Messages that arrive during the request may stay."""
@@ -211,6 +208,7 @@ async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
     "Deliver all pending messages now, or those of a topic or level",
     is_body_optional=True,
     errors=[TopicNotFoundError],
+    needs=on_topic(Action.UPDATE),
 )
 async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> DeliveredOut:
     """Delivers all messages that are pending now; the ledger marks the deliveries as forced.

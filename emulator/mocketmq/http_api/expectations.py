@@ -17,6 +17,8 @@ from mocketmq.broker.verification.message_matcher import MessageMatcher, make_ma
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError, GroupNotFoundError, InvalidArgumentError, TopicNotFoundError
+from mocketmq.http_api.access import reads_messages, waits
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.fields import (
     ANY_FIELDS,
     LARGEST,
@@ -29,7 +31,7 @@ from mocketmq.http_api.fields import (
     matching,
     wait_s,
 )
-from mocketmq.http_api.message_out import EventOut, Most, SeenOut, event_out, seen_out, to_ms
+from mocketmq.http_api.message_out import EventOut, Most, SeenOut, seen_out
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.http_api.sending import Base64
 from mocketmq.json_path import PATHS, PATTERN
@@ -191,7 +193,13 @@ class EventsOut(msgspec.Struct, frozen=True):
 VERIFICATION = RouteGroup("seen", "Sent messages and their outcomes: find them, wait for them, expect them")
 
 
-@Route(VERIFICATION, "POST /v1/topics/{topic}/sent", "Find messages sent to a topic", is_body_optional=True)
+@Route(
+    VERIFICATION,
+    "POST /v1/topics/{topic}/sent",
+    "Find messages sent to a topic",
+    is_body_optional=True,
+    needs=reads_messages,
+)
 async def sent(call: ApiCall, path: TopicPath, which: MatcherIn) -> SeenList:
     """Returns the messages that producers sent since the last reset, without retries and dead letters."""
     count, found = await call.broker.expectations.sent(
@@ -206,6 +214,7 @@ async def sent(call: ApiCall, path: TopicPath, which: MatcherIn) -> SeenList:
     "Wait until messages are sent, delivered, acknowledged or dead",
     is_waiting=True,
     errors=[TopicNotFoundError, ClockError],
+    needs=waits,
 )
 async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
     """Answers when the counts since the last reset are reached, or when the time is up.
@@ -256,7 +265,7 @@ def _advance(what: WaitIn, max_wait_us: int) -> Advance | None:
     return Advance(parse_duration_us(what.advance, "advance"), pause_s)
 
 
-@Route(VERIFICATION, "GET /v1/unexpected", "List sent messages that nobody expected")
+@Route(VERIFICATION, "GET /v1/unexpected", "List sent messages that nobody expected", needs=reads_messages)
 async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     """Returns messages sent since the last reset that no request with `expected` has found."""
     found = await call.broker.expectations.unexpected(given(which.topic), which.max)
@@ -282,7 +291,7 @@ async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
 async def events(call: ApiCall, which: EventsIn) -> EventsOut:
     """Returns what happened to messages, brokers and the clock, and faults, since the last full reset."""
     found, more = await call.broker.events.newest(which.max)
-    return EventsOut([event_out(one) for one in found], more)
+    return EventsOut([answer_from(EventOut, one) for one in found], more)
 
 
 def _matcher(which: MatcherIn) -> MessageMatcher:
@@ -305,11 +314,11 @@ def _matcher(which: MatcherIn) -> MessageMatcher:
 
 def _leak(broker: Broker, leak: Leak) -> LeakOut:
     status, expectations = leak.status, broker.expectations
-    return LeakOut(
-        leak.group,
-        status.state.value,
-        status.times,
-        to_ms(status.until_us),
-        seen_out(broker, leak.seen),
-        f"{expectations.name(leak.seen)}: {expectations.status_in_words(leak.group, status)}",
+    return answer_from(
+        LeakOut,
+        status,
+        group=leak.group,
+        state=status.state.value,
+        message=seen_out(broker, leak.seen),
+        text=f"{expectations.name(leak.seen)}: {expectations.status_in_words(leak.group, status)}",
     )

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
@@ -27,6 +28,7 @@ from mocketmq.errors import (
     QueueNotFoundError,
     TopicNotFoundError,
 )
+from mocketmq.http_api.access import every, on_group, resets_group
 from mocketmq.http_api.fields import (
     GroupPath,
     Input,
@@ -154,7 +156,7 @@ class ResetGroupIn(Input, frozen=True):
 GROUPS = RouteGroup("groups", "Consumer groups, their committed offsets and lag")
 
 
-@Route(GROUPS, "GET /v1/groups", "List the consumer groups")
+@Route(GROUPS, "GET /v1/groups", "List the consumer groups", needs=every("Group"))
 async def groups(call: ApiCall, which: GroupsIn) -> GroupsOut:
     """Returns all consumer groups, or a page of those that match, with their positions in each queue."""
     retries = await call.broker.group_progress.waiting_retries()
@@ -164,13 +166,25 @@ async def groups(call: ApiCall, which: GroupsIn) -> GroupsOut:
     return GroupsOut([_group_out(call.broker, group, retries) for group in page], count, next_after)
 
 
-@Route(GROUPS, "GET /v1/groups/{group}", "Show a consumer group", errors=[GroupNotFoundError])
+@Route(
+    GROUPS,
+    "GET /v1/groups/{group}",
+    "Show a consumer group",
+    errors=[GroupNotFoundError],
+    needs=on_group(Action.GET),
+)
 async def group(call: ApiCall, path: GroupPath) -> GroupOut:
     """Returns a consumer group, with its position in each queue."""
     return await _one_group(call.broker, call.broker.consuming_groups.get(path.group))
 
 
-@Route(GROUPS, "PUT /v1/groups/{group}", "Create or change a consumer group", is_body_optional=True)
+@Route(
+    GROUPS,
+    "PUT /v1/groups/{group}",
+    "Create or change a consumer group",
+    is_body_optional=True,
+    needs=on_group(Action.CREATE),
+)
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Answers once the group is durable."""
     known = call.broker.registry.groups.find_group(path.group)
@@ -197,6 +211,7 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
     "POST /v1/groups/{group}/reset",
     "Reset a consumer group's offsets",
     errors=[NoPermissionError, TopicNotFoundError, QueueNotFoundError, OutsideQueueError, GroupNotFoundError],
+    needs=resets_group,
 )
 async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> GroupOut:
     """Messages in flight become visible again, and their receipts invalid.
@@ -228,6 +243,7 @@ async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> Gr
     "DELETE /v1/groups/{group}",
     "Delete a consumer group",
     errors=[NoPermissionError, GroupNotFoundError],
+    needs=on_group(Action.DELETE),
 )
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
     """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""

@@ -9,14 +9,15 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.watching.live import LiveLevel, LiveState, Look, NextDue
 from mocketmq.broker.watching.recent_lateness import SLOT_US, Spread
-from mocketmq.broker.watching.stored_records import RecordSearch, RecordSummary, SummaryKind
+from mocketmq.broker.watching.stored_records import RecordSearch, SummaryKind
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import StoppingError
 from mocketmq.http_api import web
+from mocketmq.http_api.access import reads_messages
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.delayed import HeldByOut, held_out
 from mocketmq.http_api.fields import LARGEST, Input, TopicName
-from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -200,14 +201,14 @@ def _after(call: ApiCall, where: StreamIn) -> int | None:
     return int(last) if last.isdecimal() and len(last) < 19 else given(where.after)
 
 
-@Route(LIVE, "GET /v1/records", "Search stored records, newest first")
+@Route(LIVE, "GET /v1/records", "Search stored records, newest first", needs=reads_messages)
 async def records(call: ApiCall, which: RecordsIn) -> RecordsOut:
     """Searches up to 20,000 log offsets per request. Bodies that a client compressed are not searched."""
     wanted = RecordSearch(given(which.topic), given(which.tag), given(which.key), given(which.text))
     found = await call.broker.stored_records.search(
         wanted, after=which.after, before=given(which.before), limit=which.max
     )
-    return RecordsOut([_record(one) for one in found.records], found.next_before)
+    return RecordsOut([answer_from(RecordOut, one) for one in found.records], found.next_before)
 
 
 _encode = msgspec.json.Encoder().encode
@@ -217,7 +218,7 @@ def _events(look: Look) -> bytes:
     """Encode the events of a look. All streams share a look, so it is encoded only once."""
     if look.encoded is None:
         state = _event("state", _state(look.state), look.end)
-        arrivals = ArrivalsOut([_record(one) for one in look.records], look.missed, look.end)
+        arrivals = ArrivalsOut([answer_from(RecordOut, one) for one in look.records], look.missed, look.end)
         news = _event("arrivals", arrivals, look.end) if look.records or look.missed else b""
         look.encoded = news + state
     return look.encoded
@@ -227,49 +228,35 @@ def _event(kind: str, data: msgspec.Struct, number: int) -> bytes:
     return b"event: %b\nid: %d\ndata: %b\n\n" % (kind.encode(), number, _encode(data))
 
 
-def _record(one: RecordSummary) -> RecordOut:
-    fields = one._asdict()
-    store_us, due_us = fields.pop("store_us"), fields.pop("due_us")
-    return RecordOut(**fields, store_ms=store_us // US_PER_MS, due_ms=to_ms(due_us))
-
-
 def _state(state: LiveState) -> StateOut:
     late = state.lateness
-    return StateOut(
-        state.now_us // US_PER_MS,
-        state.wall_us // US_PER_MS,
-        state.mode,
-        state.rate,
-        state.pending,
-        None if state.next_due is None else _next_due(state.next_due),
-        [_lane(lane) for lane in state.lanes],
-        LatenessOut(
+    return answer_from(
+        StateOut,
+        state,
+        next_due=None if state.next_due is None else _next_due(state.next_due),
+        lanes=[_lane(lane) for lane in state.lanes],
+        lateness=LatenessOut(
             _spread(late.in_all),
             [_spread(spread, level=level) for level, spread in late.by_level.items()],
             [_spread(spread, age_s=age * SLOT_US // 1_000_000) for age, spread in late.in_time],
         ),
-        round(state.stored_per_s, 1),
-        round(state.delivered_per_s, 1),
-        state.commits,
+        stored_per_s=round(state.stored_per_s, 1),
+        delivered_per_s=round(state.delivered_per_s, 1),
     )
 
 
 def _next_due(due: NextDue) -> NextDueOut:
-    record = None if due.record is None else _record(due.record)
-    return NextDueOut(due.instant_us // US_PER_MS, list(due.levels), record)
+    record = None if due.record is None else answer_from(RecordOut, due.record)
+    return answer_from(NextDueOut, due, record=record)
 
 
 def _lane(lane: LiveLevel) -> LaneOut:
-    return LaneOut(
-        lane.level,
-        None if lane.delay_us is None else format_duration(lane.delay_us),
-        to_ms(lane.delay_us),
-        lane.pending,
-        to_ms(lane.next_due_us),
-        to_ms(lane.oldest_overdue_us),
-        lane.delivered,
-        [(due_us // US_PER_MS, count) for due_us, count in lane.curve],
-        held_out(lane.held),
+    return answer_from(
+        LaneOut,
+        lane,
+        delay=None if lane.delay_us is None else format_duration(lane.delay_us),
+        curve=[(due_us // US_PER_MS, count) for due_us, count in lane.curve],
+        held=held_out(lane.held),
     )
 
 

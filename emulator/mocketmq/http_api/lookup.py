@@ -15,8 +15,9 @@ from mocketmq.broker.life import Consumption, MessageState
 from mocketmq.broker.message_records import FaultRecord, ReceiptRecord
 from mocketmq.broker.watching.message_list import Cursor, MessageSummary
 from mocketmq.broker.watching.stored_records import RecordSearch
-from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
+from mocketmq.http_api.access import reads_messages
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import (
     LARGEST,
@@ -30,7 +31,7 @@ from mocketmq.http_api.fields import (
     TopicName,
     TopicPath,
 )
-from mocketmq.http_api.message_out import AtGroup, EventOut, MessageOut, event_out, message_out, to_ms
+from mocketmq.http_api.message_out import AtGroup, EventOut, MessageOut, at_group, message_out
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
 _MAX_GROUPS = 20
@@ -175,6 +176,7 @@ LOOKUP = RouteGroup("lookup", "Look at messages without consuming them")
     "GET /v1/topics/{topic}/queues/{queue_id}/messages",
     "Browse a queue",
     errors=[TopicNotFoundError, QueueNotFoundError],
+    needs=reads_messages,
 )
 async def browse(call: ApiCall, where: Browse) -> Browsed:
     """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
@@ -186,6 +188,7 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
     "GET /v1/topics/{topic}/lite-topics/{lite_topic}/messages",
     "Browse a lite topic",
     errors=[TopicNotFoundError],
+    needs=reads_messages,
 )
 async def browse_lite_topic(call: ApiCall, where: BrowseLiteTopic) -> Browsed:
     """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
@@ -207,7 +210,7 @@ async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
         found.records[0].unique_key,
         found.state,
         newest.consumption,
-        [event_out(event) for event in found.life],
+        [answer_from(EventOut, event) for event in found.life],
         [message_out(call.broker, record) for record in found.records],
         found.omitted,
         found.deliveries,
@@ -233,7 +236,7 @@ async def _browsed(
     )
 
 
-@Route(LOOKUP, "GET /v1/messages", "Find messages by key")
+@Route(LOOKUP, "GET /v1/messages", "Find messages by key", needs=reads_messages)
 async def by_key(call: ApiCall, what: ByKey) -> Messages:
     """Finds messages by one of their `keys`, in one topic or all.
 
@@ -246,7 +249,9 @@ async def by_key(call: ApiCall, what: ByKey) -> Messages:
     return Messages([message_out(call.broker, record) for record in found])
 
 
-@Route(LOOKUP, "GET /v1/message-states", "List messages with their states, newest first")
+@Route(
+    LOOKUP, "GET /v1/message-states", "List messages with their states, newest first", needs=reads_messages
+)
 async def message_states(call: ApiCall, which: MessageStatesIn) -> MessageStatesOut:
     """One row for each message, whatever number of records it has.
 
@@ -270,24 +275,11 @@ async def message_states(call: ApiCall, which: MessageStatesIn) -> MessageStates
 
 
 def _state_out(one: MessageSummary) -> MessageStateOut:
-    newest = one.newest
-    return MessageStateOut(
-        newest.message_id,
-        one.topic,
-        newest.lite_topic,
-        one.state.state,
-        one.state.consumption,
-        newest.group,
-        [
-            AtGroup(group, status.state.value, status.times, to_ms(status.until_us))
-            for group, status in one.state.groups[:_MAX_GROUPS]
-        ],
-        newest.tag,
-        newest.keys,
-        newest.store_us // US_PER_MS,
-        to_ms(newest.due_us),
-        newest.level,
-        newest.lateness_us,
-        newest.size,
-        newest.preview,
+    return answer_from(
+        MessageStateOut,
+        one.newest,
+        topic=one.topic,
+        state=one.state.state,
+        consumption=one.state.consumption,
+        groups=[at_group(group, status) for group, status in one.state.groups[:_MAX_GROUPS]],
     )

@@ -6,9 +6,11 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.life import Event, EventKind
+from mocketmq.broker.life import EventKind
 from mocketmq.broker.verification.expectations import SeenMessage
+from mocketmq.broker.verification.group_status import GroupStatus
 from mocketmq.clock import US_PER_MS
+from mocketmq.http_api.answer_fields import answer_from, to_ms
 from mocketmq.message.body import Compression, body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import offset_message_id
@@ -115,11 +117,6 @@ def _text(body: bytes) -> str | None:
         return None
 
 
-def to_ms(instant_us: int | None) -> int | None:
-    """Convert microseconds to whole milliseconds; None stays None."""
-    return None if instant_us is None else instant_us // US_PER_MS
-
-
 class AtGroup(msgspec.Struct, frozen=True):
     """A message's state in a consumer group and its end, and how often a consumer received the message."""
 
@@ -127,6 +124,11 @@ class AtGroup(msgspec.Struct, frozen=True):
     state: str
     times: int
     until_ms: int | None
+
+
+def at_group(group: str, status: GroupStatus) -> AtGroup:
+    """Convert a message's state in a consumer group to JSON."""
+    return answer_from(AtGroup, status, group=group, state=status.state.value)
 
 
 class SeenOut(msgspec.Struct, frozen=True):
@@ -169,10 +171,7 @@ def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
         due_ms=to_ms(message.due_us),
         state=state,
         delivered_ms=message.positions[0].at_us // US_PER_MS if message.positions else None,
-        groups=[
-            AtGroup(group, status.state.value, status.times, to_ms(status.until_us))
-            for group, status in seen.group_statuses.items()
-        ],
+        groups=[at_group(group, status) for group, status in seen.group_statuses.items()],
         text=broker.expectations.describe(seen),
     )
 
@@ -208,29 +207,3 @@ class EventOut(msgspec.Struct, frozen=True):
     level: int | None
     priority: int | None
     lite_topic: str | None
-
-
-def event_out(event: Event) -> EventOut:
-    """The event as JSON."""
-    return EventOut(
-        at_ms=event.at_us // US_PER_MS,
-        kind=event.kind,
-        text=event.text,
-        topic=event.topic,
-        queue_id=event.queue_id,
-        message_id=event.message_id,
-        tag=event.tag,
-        keys=event.keys,
-        group=event.group,
-        times=event.times,
-        until_ms=to_ms(event.until_us),
-        late_us=event.late_us,
-        fault=event.fault,
-        door=event.door,
-        do=event.do,
-        operation=event.operation,
-        scheme=event.scheme,
-        level=event.level,
-        priority=event.priority,
-        lite_topic=event.lite_topic,
-    )

@@ -7,11 +7,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mocketmq import __version__
+from mocketmq.access.needs import Action
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
 from mocketmq.compiled import is_compiled
 from mocketmq.errors import ClockError, InvalidArgumentError, StoppingError, TopicNotFoundError
 from mocketmq.http_api import web
+from mocketmq.http_api.access import any_user, on_topic
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import Input, InstantMs, NoInput, TopicName
 from mocketmq.http_api.json_response import JSON
@@ -86,7 +88,7 @@ class Readiness(msgspec.Struct, frozen=True):
 OPERATIONS = RouteGroup("operations", "Health, information, reset, metrics")
 
 
-@Route(OPERATIONS, "GET /v1/info", "Show version, settings, limits and ports")
+@Route(OPERATIONS, "GET /v1/info", "Show version, settings, limits and ports", needs=any_user)
 async def info(call: ApiCall, _: NoInput) -> Info:
     """Returns the version, settings, limits, uptime and open ports.
 
@@ -117,6 +119,7 @@ async def info(call: ApiCall, _: NoInput) -> Info:
     "Empty all topics, or one",
     is_body_optional=True,
     errors=[TopicNotFoundError, ClockError],
+    needs=on_topic(Action.UPDATE),
 )
 async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
     """Removes messages, even pending ones. Connections, topics, groups and settings stay; offsets continue.
@@ -164,7 +167,7 @@ async def metrics(call: ApiCall, _: NoInput) -> web.StreamResponse:
     return await load_of(call.request).send_in_pieces(await render(call.api), _PROMETHEUS)
 
 
-@Route(OPERATIONS, "GET /openapi.json", "Read this document", media_type=JSON)
+@Route(OPERATIONS, "GET /openapi.json", "Read this document", media_type=JSON, needs=any_user)
 async def openapi(call: ApiCall, _: NoInput) -> web.Response:
     """Returns the OpenAPI 3.1 document of this API."""
     from mocketmq.http_api.openapi import document  # noqa: PLC0415
@@ -174,7 +177,7 @@ async def openapi(call: ApiCall, _: NoInput) -> web.Response:
     )
 
 
-@Route(OPERATIONS, "GET /docs", "Read this document as a page", media_type=HTML)
+@Route(OPERATIONS, "GET /docs", "Read this document as a page", media_type=HTML, needs=any_user)
 async def docs(_: ApiCall, __: NoInput) -> web.Response:
     """Returns an HTML page of this API that needs no network."""
     from importlib.resources import files  # noqa: PLC0415

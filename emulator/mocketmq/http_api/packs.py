@@ -12,9 +12,10 @@ from mocketmq.broker.packs.packing import OPENED, FailedTest, StoryLine, make_pa
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import SnapshotQuotaError
 from mocketmq.http_api import web
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import Input, NoInput
-from mocketmq.http_api.message_out import EventOut, event_out
+from mocketmq.http_api.message_out import EventOut
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
 PACK: Final = "application/zip"
@@ -71,7 +72,9 @@ async def pack(call: ApiCall, _: NoInput, given: PackIn) -> web.StreamResponse:
     """
     async with call.api.packing:
         events, _more = await call.broker.events.newest(MAX_EVENTS)
-        story = [StoryLine(one.at_us, one.text, msgspec.json.encode(event_out(one))) for one in events]
+        story = [
+            StoryLine(one.at_us, one.text, msgspec.json.encode(answer_from(EventOut, one))) for one in events
+        ]
         captured = await call.broker.snapshots.capture()
         settings, failed = shown_settings(call.api.settings), FailedTest(given.test, given.failure)
         file = await asyncio.to_thread(make_pack, captured.state, story, settings, failed)
@@ -86,17 +89,15 @@ async def opened_pack(call: ApiCall, _: NoInput) -> OpenedPack:
 
 
 def _out(opened: Pack) -> PackOut:
-    manifest = opened.manifest
-    return PackOut(
-        opened.name,
-        manifest.version,
-        manifest.packed_us // US_PER_MS,
-        manifest.now_us // US_PER_MS,
-        manifest.test,
-        opened.failure,
-        opened.settings,
-        events_of(opened),
-        OPENED,
+    return answer_from(
+        PackOut,
+        opened.manifest,
+        file=opened.name,
+        clock_ms=opened.manifest.now_us // US_PER_MS,
+        failure=opened.failure,
+        settings=opened.settings,
+        events=events_of(opened),
+        snapshot=OPENED,
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ReportError, ReportNotFoundError
 from mocketmq.http_api import web
+from mocketmq.http_api.access import CLUSTER_GET
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.operations import HTML
 from mocketmq.http_api.reports import STEPS, MadeReport
@@ -72,7 +73,7 @@ def _page(made: MadeReport) -> str:
     return f"/v1/reports/{made.name}"
 
 
-@Route(REPORTS, "POST /v1/reports", "Make a lateness report", errors=[ReportError])
+@Route(REPORTS, "POST /v1/reports", "Make a lateness report", errors=[ReportError], needs=CLUSTER_GET)
 async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
     """Answers when the report is made, which takes seconds; concurrent requests get the same report.
 

@@ -22,7 +22,7 @@ from mocketmq.event_loop import EventLoopTurns
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
 from mocketmq.http_api import web
-from mocketmq.http_api.access import TABLE, check_needs, find_field
+from mocketmq.http_api.access import CLUSTER_GET, CLUSTER_UPDATE, Needs, check_needs, find_field
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.fault_injection import clients_of, serve_with_faults
 from mocketmq.http_api.fields import Input, NoInput, bound_waits
@@ -70,6 +70,7 @@ class Route:
     is_waiting: bool = False  # the setting max_wait limits the waits of its input
     status: int = 200
     is_open: bool = False  # needs no credentials
+    needs: Needs | None = None  # of the sender; by default GET or, by another method, UPDATE on the cluster
     operation: Operation | None = None  # the name in fault rules; None if fault rules never apply
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class Route:
 
     def __post_init__(self) -> None:
         self.method, self.path = self.request.split()
+        self.needs = self.needs or (CLUSTER_GET if self.method == "GET" else CLUSTER_UPDATE)
 
     def __call__(self, handler: _H) -> _H:
         """Declare the route, with the input and output that the handler's annotations name."""
@@ -184,7 +186,7 @@ class Endpoint:
     def __init__(self, api: Api, route: Route) -> None:
         self.route = route
         self._api = api
-        self._needs = None if route.is_open else TABLE[route.handler.__name__]
+        self._needs = None if route.is_open else route.needs
         self._kind = route.body or NoInput
         self._decode = None if route.body is None else decoder(route.body)
         self._encode = msgspec.json.Encoder().encode

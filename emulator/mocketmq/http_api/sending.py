@@ -16,6 +16,8 @@ from mocketmq.errors import (
     TopicNotFoundError,
     WrongQueueError,
 )
+from mocketmq.http_api.access import sends, sends_and_moves
+from mocketmq.http_api.answer_fields import to_ms
 from mocketmq.http_api.fields import (
     INT32,
     Duration,
@@ -27,7 +29,6 @@ from mocketmq.http_api.fields import (
     allowed_by,
     matching,
 )
-from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
 from mocketmq.message.message import Message
 from mocketmq.message.message_types import HIGHEST_PRIORITY, LITE_TOPIC_ALLOWED
@@ -224,6 +225,7 @@ SENDING = RouteGroup("sending", "Send messages")
     links=links_by_id("life", "cancel", "deliver"),
     errors=REFUSALS,
     operation="send",
+    needs=sends,
 )
 async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     """Answers once the message is durable."""
@@ -243,6 +245,7 @@ async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     status=201,
     errors=REFUSALS,
     operation="send",
+    needs=sends_and_moves,
 )
 async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers once all messages are durable."""

@@ -13,6 +13,7 @@ from mocketmq.errors import (
     SnapshotNotFoundError,
     SnapshotQuotaError,
 )
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.fields import Input, NoInput, matching
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
@@ -163,8 +164,5 @@ async def delete_snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
 
 
 def _out(kept: Kept) -> SnapshotOut:
-    one = kept.manifest
-    times = one.saved_us // US_PER_MS, one.now_us // US_PER_MS
-    return SnapshotOut(
-        kept.name, one.version, *times, one.topics, one.groups, one.messages, one.pending, one.bytes
-    )
+    clock_ms = kept.manifest.now_us // US_PER_MS
+    return answer_from(SnapshotOut, kept.manifest, name=kept.name, clock_ms=clock_ms)

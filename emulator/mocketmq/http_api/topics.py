@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.lite.lite_topic_list import LiteTopicState
 from mocketmq.broker.registry.topic import (
     ABSENT,
@@ -16,10 +17,10 @@ from mocketmq.broker.registry.topic import (
     permission_bits,
     permission_letters,
 )
-from mocketmq.clock import US_PER_MS
 from mocketmq.errors import BrokerNotFoundError, InvalidArgumentError, NoPermissionError, TopicNotFoundError
+from mocketmq.http_api.access import every, on_topic
+from mocketmq.http_api.answer_fields import answer_from
 from mocketmq.http_api.fields import Input, NameSearch, TopicName, TopicPath
-from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.message.message_types import MessageType
 from mocketmq.message.names import DLQ_PREFIX, MAX_BROKERS, MAX_QUEUES, RETRY_PREFIX
@@ -170,7 +171,7 @@ class DeletedTopicOut(msgspec.Struct, frozen=True):
 TOPICS = RouteGroup("topics", "Topics and their queues")
 
 
-@Route(TOPICS, "GET /v1/topics", "List the topics")
+@Route(TOPICS, "GET /v1/topics", "List the topics", needs=every("Topic"))
 async def topics(call: ApiCall, which: TopicsIn) -> TopicsOut:
     """Returns all topics, including system topics, or a page of those that match, with their queues."""
     known = (one for one in call.broker.registry.topics if not which.user or _is_of_users(one))
@@ -178,7 +179,9 @@ async def topics(call: ApiCall, which: TopicsIn) -> TopicsOut:
     return TopicsOut([_topic_out(call, one) for one in page], count, next_after)
 
 
-@Route(TOPICS, "GET /v1/topics/{topic}", "Show a topic", errors=[TopicNotFoundError])
+@Route(
+    TOPICS, "GET /v1/topics/{topic}", "Show a topic", errors=[TopicNotFoundError], needs=on_topic(Action.GET)
+)
 async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
     """Returns a topic with its queues."""
     return _topic_out(call, call.broker.registry.topics.get(path.topic))
@@ -189,6 +192,7 @@ async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
     "GET /v1/topics/{topic}/lite-topics",
     "List the lite topics of a topic",
     errors=[TopicNotFoundError],
+    needs=on_topic(Action.GET),
 )
 async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
     """Returns the lite topics of a topic, or a page of those that match."""
@@ -203,6 +207,7 @@ async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
     "Create or change a topic",
     is_body_optional=True,
     errors=[BrokerNotFoundError, NoPermissionError],
+    needs=on_topic(Action.CREATE),
 )
 async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
@@ -221,7 +226,13 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
     return _topic_out(call, made) if known else Created(_topic_out(call, made))
 
 
-@Route(TOPICS, "DELETE /v1/topics/{topic}", "Delete a topic", errors=[NoPermissionError, TopicNotFoundError])
+@Route(
+    TOPICS,
+    "DELETE /v1/topics/{topic}",
+    "Delete a topic",
+    errors=[NoPermissionError, TopicNotFoundError],
+    needs=on_topic(Action.DELETE),
+)
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
     """Deletes its messages, including pending ones, retries and dead letters, and all groups' offsets."""
     return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
@@ -248,15 +259,7 @@ def _is_of_users(found: Topic) -> bool:
 
 
 def _lite_topic_out(state: LiteTopicState) -> LiteTopicOut:
-    return LiteTopicOut(
-        state.name,
-        state.min_offset,
-        state.next_offset,
-        state.last_us // US_PER_MS,
-        to_ms(state.expires_us),
-        list(state.clients),
-        list(state.groups),
-    )
+    return answer_from(LiteTopicOut, state, max_offset=state.next_offset)
 
 
 def _topic_out(call: ApiCall, found: Topic) -> TopicOut:

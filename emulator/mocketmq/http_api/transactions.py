@@ -9,9 +9,11 @@ from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.transactions.half_messages import LONGEST_IMMUNITY_S, HalfMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError, UndecidableError
+from mocketmq.http_api.access import reads_messages, sends
+from mocketmq.http_api.answer_fields import to_ms
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import GroupName, Input, MessagePath, PageSize, PageStart, TopicName, TopicPath
-from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
+from mocketmq.http_api.message_out import MessageOut, fields_of
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.http_api.sending import REFUSALS, MessageIn, links_by_id, message_of
 from mocketmq.message.properties import CHECK_IMMUNITY
@@ -73,6 +75,7 @@ TRANSACTIONS = RouteGroup("transactions", "Half messages: prepare, list, commit,
     links=links_by_id("life", "commit", "rollback"),
     errors=REFUSALS,
     operation="send",
+    needs=sends,
 )
 async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
     """Answers once the half message is durable. Later the broker checks back with a producer of the group."""
@@ -82,7 +85,13 @@ async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
     return _half_out(call, await call.broker.half_messages.prepare_checked(half, message.group))
 
 
-@Route(TRANSACTIONS, "GET /v1/transactions", "List half messages", errors=[TopicNotFoundError])
+@Route(
+    TRANSACTIONS,
+    "GET /v1/transactions",
+    "List half messages",
+    errors=[TopicNotFoundError],
+    needs=reads_messages,
+)
 async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     """Returns the undecided half messages of all protocols."""
     load = load_of(call.request)
