@@ -31,28 +31,19 @@ def complete_topics(context: click.Context, parameter: click.Parameter, begun: s
     return complete_words(names)(context, parameter, begun)
 
 
-def complete_groups(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Complete the name of a consumer group."""
-    groups = _ask(context, lambda broker: broker.groups())
-    return complete_words(group["name"] for group in groups)(context, parameter, begun)
+def _complete_names(ask: "Callable[[BlockingClient], list[JsonObject]]") -> Completer:
+    """Complete one of the names in the broker's answer."""
+
+    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+        return complete_words(each["name"] for each in _ask(context, ask))(context, parameter, begun)
+
+    return complete
 
 
-def complete_brokers(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Complete the name of a broker of the cluster."""
-    brokers = _ask(context, lambda broker: broker.brokers())
-    return complete_words(broker["name"] for broker in brokers)(context, parameter, begun)
-
-
-def complete_faults(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Complete the name of a fault rule."""
-    faults = _ask(context, lambda broker: broker.faults())
-    return complete_words(fault["name"] for fault in faults)(context, parameter, begun)
-
-
-def complete_snapshots(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Complete the name of a snapshot."""
-    found = _ask(context, lambda broker: broker.snapshots())
-    return complete_words(each["name"] for each in found)(context, parameter, begun)
+complete_groups = _complete_names(lambda broker: broker.groups())
+complete_brokers = _complete_names(lambda broker: broker.brokers())
+complete_faults = _complete_names(lambda broker: broker.faults())
+complete_snapshots = _complete_names(lambda broker: broker.snapshots())
 
 
 def complete_fault_kinds(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
