@@ -14,7 +14,7 @@ import pytest
 
 from mocketmq.schedule import timed_scheme
 from mocketmq.schedule.timer import BATCH
-from mocketmq.store.batch import INSERT_MESSAGE
+from mocketmq.store.batch import INSERT_DELAYED, INSERT_MESSAGE
 from mocketmq.store.database import Database
 from mocketmq_compat.delay import pending_reader
 from mocketmq_compat.delay.delayed_file import Entry, decode
@@ -299,7 +299,8 @@ class Transactions:
         async def transact(database: Database, statements: Any, *size: Any) -> None:
             if settled := statements.get(timed_scheme._SETTLE):
                 self.deliveries.append(len(settled))
-                self.bytes.append(sum(len(row[9]) for row in statements[INSERT_MESSAGE]))
+                messages = statements[INSERT_MESSAGE] + statements[INSERT_DELAYED]
+                self.bytes.append(sum(len(row[9]) for row in messages))
             await real(database, statements, *size)
 
         monkeypatch.setattr(Database, "transact", transact)
