@@ -1,6 +1,7 @@
 """Limits on requests in flight, unread answers, waiting pulls, and memory."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -16,6 +17,11 @@ from tests.doors.remoting.gates import ROUTE, Gate, Unread, looked_after_by_hand
 from tests.support.remoting import Remoting
 
 
+def memory_of(commands: Sequence[Command]) -> int:
+    """The memory of these requests as the server estimates it."""
+    return sum(1_024 + len(encode(command)) for command in commands)
+
+
 async def test_reading_pauses_while_many_requests_are_in_progress(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -23,13 +29,15 @@ async def test_reading_pauses_while_many_requests_are_in_progress(
     gate = Gate(remoting, monkeypatch)
     gate.let_go("TBW102")
     async with remoting.another() as other:
-        first = [remoting.client.ask(105, {"topic": f"t{n}"}) for n in range(10)]
+        commands = [Command(code=105, opaque=1_000 + n, ext={"topic": f"t{n}"}) for n in range(10)]
+        first = [remoting.client.expect(command.opaque) for command in commands]
+        remoting.client.send(*commands)
         await until(lambda: len(gate.started) == 10)
         late = remoting.client.ask(105, ROUTE)
         for _ in range(20):
             await other.ok(105, ROUTE)
         assert not late.done()
-        assert remoting.server.held_bytes == 10 * (1_024 + len("topic") + len("t0"))
+        assert remoting.server.held_bytes == memory_of(commands)
         gate.let_go("t0")
         await asyncio.gather(first[0], late)
         for n in range(1, 10):
@@ -105,10 +113,11 @@ async def test_unread_answers_at_the_limit_disconnect_the_largest_clients(
 async def test_waiting_pulls_leave_room_for_heartbeats(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_pulls = 10 * 1_031 + 10 * 1_032  # t0 to t9, t10 to t19
-    remoting.server.hub.limits = ConnectionLimits(running=10, waiting_bytes=of_pulls)
+    commands = [Command(code=11, opaque=1_000 + n, ext={"topic": f"t{n}"}) for n in range(20)]
+    remoting.server.hub.limits = ConnectionLimits(running=10, waiting_bytes=memory_of(commands))
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
-    pulls = [remoting.client.ask(11, {"topic": f"t{n}"}) for n in range(20)]
+    pulls = [remoting.client.expect(command.opaque) for command in commands]
+    remoting.client.send(*commands)
     refused = await remoting.client.call(11, {"topic": "one too many"})
     assert (refused.code, refused.remark) == (
         2,
@@ -126,7 +135,7 @@ async def test_waiting_pulls_leave_room_for_heartbeats(
 async def test_total_number_of_waiting_pulls_is_bounded(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remoting.server.hub.limits = ConnectionLimits(waiting_bytes_together=1_100)
+    remoting.server.hub.limits = ConnectionLimits(waiting_bytes_together=2_000)
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     async with remoting.another() as other:
         other.ask(11, {"topic": "t"})

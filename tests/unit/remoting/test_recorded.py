@@ -1,6 +1,7 @@
 """Every field of recorded requests of unmodified clients can be read (recorded/README.md)."""
 
 import pytest
+from msgspec.structs import replace
 
 from mocketmq.remoting.requests.send_header import SendMessageHeader
 from mocketmq.remoting.wire.batch import decode_batch
@@ -53,7 +54,8 @@ def test_recorded_frames_are_read_in_any_pieces(client: str) -> None:
 def test_recorded_commands_survive_a_round_trip(client: str) -> None:
     for frame in frames(client):
         command = command_of(frame)
-        assert command_of(encode(command)) == command
+        again = encode(command)
+        assert command_of(again) == replace(command, frame_bytes=len(again))
 
 
 @pytest.mark.parametrize("client", FILES)

@@ -273,7 +273,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         answers = self._dispatcher.counted_run(self._channel.share, run, responses)
         for command, answer in zip(run, answers, strict=True):
             self._answer(command, answer, None)
-        self._requests.end_fast(len(run))
+        self._requests.end_fast(run)
         if self._requests.is_fast_path_idle:
             self._end_turn()  # no response is left to wait for
         else:

@@ -5,14 +5,13 @@ have limits of their own, so that waiting does not keep a client's other request
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from mocketmq.remoting.wire.command import Command
 
 _REQUEST_BYTES: Final = 1 << 10
-"""Approximate memory that a request needs besides its text and body, in bytes."""
+"""Approximate memory that a request needs besides its frame, in bytes."""
 _FIELD_BYTES: Final = 160
 _USUAL_FIELDS: Final = 32
 """Memory of an ext field besides its text, in bytes; number of fields that ``_REQUEST_BYTES`` covers."""
@@ -54,7 +53,7 @@ class RequestsInProgress:
         self._reading: set[Task] = set()  # running requests that are useless without the client
         self._waiting: dict[Task, int] = {}
         self._waiting_bytes = 0
-        self._on_fast_path: deque[int] = deque()  # sizes
+        self._on_fast_path = 0
         self._fast_path_idle = asyncio.Event()
 
     @property
@@ -71,7 +70,7 @@ class RequestsInProgress:
     def is_at_limit(self) -> bool:
         """Whether no further request may be read."""
         limits = self._connections.limits
-        running = len(self._running) + len(self._on_fast_path)
+        running = len(self._running) + self._on_fast_path
         return running >= limits.running or self.running_bytes >= limits.running_bytes
 
     def may_wait(self, size: int) -> bool:
@@ -108,15 +107,13 @@ class RequestsInProgress:
 
     def begin_fast(self, requests: Sequence[Command]) -> None:
         """Add requests on the fast path."""
-        for request in requests:
-            size = memory_of(request)
-            self._on_fast_path.append(size)
-            self.running_bytes += size
+        self._on_fast_path += len(requests)
+        self.running_bytes += sum(map(memory_of, requests))
 
-    def end_fast(self, count: int) -> None:
-        """Remove the first ``count`` requests on the fast path."""
-        for _ in range(count):
-            self.running_bytes -= self._on_fast_path.popleft()
+    def end_fast(self, requests: Sequence[Command]) -> None:
+        """Remove answered requests from the fast path."""
+        self._on_fast_path -= len(requests)
+        self.running_bytes -= sum(map(memory_of, requests))
         if not self._on_fast_path:
             self._fast_path_idle.set()
 
@@ -140,7 +137,5 @@ class RequestsInProgress:
 
 def memory_of(request: Command) -> int:
     """Approximate memory of a request in progress, in bytes."""
-    ext = request.ext
-    text = len("".join(ext)) + len("".join(ext.values()))
-    more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)
-    return _REQUEST_BYTES + more + len(request.body) + text
+    more = _FIELD_BYTES * max(len(request.ext) - _USUAL_FIELDS, 0)
+    return _REQUEST_BYTES + more + request.frame_bytes

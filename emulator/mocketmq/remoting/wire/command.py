@@ -20,6 +20,7 @@ class Command(msgspec.Struct):
 
     ``version`` is the sender's version of RocketMQ: as a client, mocketmq is a 4.9.8.
     ``received_us`` is the steady time at which the broker has read a request, otherwise 0.
+    ``frame_bytes`` is the size of the frame from which it was read, otherwise 0.
     ``tap_number`` is the request's number in a recording of requests.
     """
 
@@ -33,6 +34,7 @@ class Command(msgspec.Struct):
     version: int = V4_9_8
     serialization: int = JSON
     received_us: int = 0
+    frame_bytes: int = 0
     tap_number: int = 0
 
     @property

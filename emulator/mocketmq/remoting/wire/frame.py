@@ -72,7 +72,9 @@ class FrameReader:
                 break
             header_start = start + _PREFIX.size
             body_start = header_start + header_length
-            commands.append(_command(word >> 24, data[header_start:body_start], data[body_start:end]))
+            command = _command(word >> 24, data[header_start:body_start], data[body_start:end])
+            command.frame_bytes = end - start
+            commands.append(command)
             start = end
             end += _PREFIX.size
         if start < len(data):
