@@ -242,8 +242,9 @@ class Dispatcher:
         self, share: BrokerShare, run: Sequence[Command], responses: Sequence[Response]
     ) -> list[Command]:
         """Like ``counted``, for a run of requests."""
-        for code, times in Counter(response.code for response in responses).items():
-            self._count(share, run[0], code, times=times)
+        codes = [response.code for response in responses]
+        for code in set(codes):
+            self._count(share, run[0], code, times=codes.count(code))
         return list(map(_answer, run, responses))
 
     def _count(

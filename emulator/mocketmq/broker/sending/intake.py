@@ -101,34 +101,40 @@ class Intake:
         NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of an unknown group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
-        return self._judge(message, await self._topic_for(message), drops_wait)
+        return self._judge(message, await self._topic_for(message), drops_wait, self._clock.now_us())
 
     def accept_at_once(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage | None:
         """Like ``accept``, but returns None for a retry, and if the topic may have to be created."""
-        if message.topic.startswith(RETRY_PREFIX):
-            return None
-        topic = self._used_topics.ready_for_send(message.topic)
-        if topic is None or topic.config.at:
-            return None
-        return self._judge(message, topic, drops_wait)
+        topic = self._topic_at_once(message.topic)
+        return None if topic is None else self._judge(message, topic, drops_wait, self._clock.now_us())
 
-    def accept_beside(
-        self, message: Message, others: Sequence[AcceptedMessage], *, drops_wait: bool
-    ) -> AcceptedMessage | None:
-        """Like ``accept_at_once``, for a message that is stored together with others, or not at all.
+    def accept_run(self, messages: Sequence[Message], *, drops_wait: bool) -> list[AcceptedMessage] | None:
+        """Like ``accept_at_once``, for messages that are stored together, or not at all.
 
-        Returns None also for an absolute due time, and beside others for another topic and for lite topics.
+        Returns None also for several topics, for an absolute due time, and for several lite messages.
         """
-        if others and message.topic != others[0].queue.topic:
-            return None
-        accepted = self.accept_at_once(message, drops_wait=drops_wait)
-        if accepted is None or accepted.claim is not None:
-            return None
-        if others and (isinstance(accepted.queue, LiteQueue) or isinstance(others[0].queue, LiteQueue)):
-            return None  # a quota may refuse one of them, and not the others
-        return accepted
+        topic = self._topic_at_once(messages[0].topic)
+        if topic is None or (topic.config.is_lite and len(messages) > 1):
+            return None  # the quota of lite topics may refuse one of them, and not the others
+        run: list[AcceptedMessage] = []
+        now_us = self._clock.now_us()
+        for message in messages:
+            if message.topic != topic.name:
+                return None
+            accepted = self._judge(message, topic, drops_wait, now_us)
+            if accepted.claim is not None:
+                return None
+            run.append(accepted)
+        return run
 
-    def _judge(self, message: Message, topic: Topic, drops_wait: bool) -> AcceptedMessage:
+    def _topic_at_once(self, name: str) -> Topic | None:
+        """The topic for a send; None for a retry topic, and if the topic may have to be created."""
+        if name.startswith(RETRY_PREFIX):
+            return None
+        topic = self._used_topics.ready_for_send(name)
+        return None if topic is None or topic.config.at else topic
+
+    def _judge(self, message: Message, topic: Topic, drops_wait: bool, now_us: int) -> AcceptedMessage:
         size = len(message.body)
         if not 0 < size <= self.max_message_bytes:
             # As upstream, which checks the queue first.
@@ -147,7 +153,7 @@ class Intake:
             mark_parked(message.properties, queue.topic, self._topics.brokers.queue_id(queue))
         elif drops_wait:
             message.properties.pop(WAIT, None)
-        return AcceptedMessage(queue, level, claim, draft(message, self._clock.now_us()))
+        return AcceptedMessage(queue, level, claim, draft(message, now_us))
 
     def _queue(self, message: Message, topic: Topic) -> Queue:
         """The queue for a message. A retry or a dead letter only keeps its lite topic."""

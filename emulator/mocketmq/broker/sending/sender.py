@@ -112,7 +112,7 @@ class Sender:
         return self.sent_now(accepted, stored)
 
     def begin_plain(self, sends: PlainSends, accepted: Sequence[AcceptedMessage]) -> None:
-        """Start sends on the fast path, of messages from :meth:`Intake.accept_beside`.
+        """Start sends on the fast path, of messages from :meth:`Intake.accept_run`.
 
         Raises the errors of the writer at once. ``sends`` gets later errors.
         """

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Final
 
 from mocketmq.broker.inspection.pending import recall_handle_of
-from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.broker.sending.sender import PlainSends, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import (
@@ -82,20 +81,25 @@ def _response_to_one(call: RemotingCall[SendMessageHeader], sent: SendResult | E
 def begin_to_send(calls: Iterable[RemotingCall[SendMessageHeader]], reply: Reply) -> bool:
     """Begin to store plain messages, that is, no batch, half message, retry or timed message."""
     begun: list[RemotingCall[SendMessageHeader]] = []
-    accepted: list[AcceptedMessage] = []
+    messages: list[Message] = []
+    born_us: dict[int, int] = {}  # by born timestamp, which most messages of a run share
     for call in calls:
-        if call.header.batch:
+        header = call.header
+        if header.batch:
             return False
-        properties = decode_properties(call.header.properties)
+        properties = decode_properties(header.properties)
         if _is_transactional(call, properties):
             return False
-        message = message_of(call, call.command.body, properties, call.header.flag)
-        one = call.broker.sender.intake.accept_beside(message, accepted, drops_wait=_drops_wait(call))
-        if one is None:
-            return False
+        born_ms = header.born_timestamp
+        if born_ms not in born_us:
+            born_us[born_ms] = _born_us(call)
+        messages.append(_message(call, call.command.body, properties, header.flag, born_us[born_ms]))
         begun.append(call)
-        accepted.append(one)
-    begun[0].broker.sender.begin_plain(_FastSends(begun, reply), accepted)
+    sender = begun[0].broker.sender
+    accepted = sender.intake.accept_run(messages, drops_wait=_drops_wait(begun[0]))
+    if accepted is None:
+        return False
+    sender.begin_plain(_FastSends(begun, reply), accepted)
     return True
 
 
@@ -150,9 +154,21 @@ def message_of(
     call: RemotingCall[SendMessageHeader], body: bytes, properties: dict[str, str], flag: int
 ) -> Message:
     """The message of a request, or one message of its batch. Raises InvalidArgumentError."""
+    return _message(call, body, properties, flag, _born_us(call))
+
+
+def _born_us(call: RemotingCall[SendMessageHeader]) -> int:
+    """The emulated instant at which the client made the message. Raises InvalidArgumentError."""
+    born_ms = call.header.born_timestamp
+    if not 0 <= born_ms <= _LATEST_MS:
+        raise InvalidArgumentError("bornTimestamp", born_ms, f"0 to {_LATEST_MS}")
+    return call.broker.clock.from_wall(born_ms * US_PER_MS)
+
+
+def _message(
+    call: RemotingCall[SendMessageHeader], body: bytes, properties: dict[str, str], flag: int, born_us: int
+) -> Message:
     header = call.header
-    if not 0 <= header.born_timestamp <= _LATEST_MS:
-        raise InvalidArgumentError("bornTimestamp", header.born_timestamp, f"0 to {_LATEST_MS}")
     if header.reconsume_times < 0:
         raise InvalidArgumentError("reconsumeTimes", header.reconsume_times, "0 or more")
     properties.pop(POP_CK, None)
@@ -164,7 +180,7 @@ def message_of(
         header.queue_id,
         flag,
         header.sys_flag & _KEPT_FLAGS,
-        call.broker.clock.from_wall(header.born_timestamp * US_PER_MS),
+        born_us,
         _as_ipv4(call.channel.remote),
         header.reconsume_times,
         header.max_reconsume_times if call.command.tells_max_retries else None,
