@@ -153,6 +153,7 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
         answer_from(
             TimedOut,
             timed,
+            scheme=call.broker.schemes.timed().name,
             parts=files.parts,
             disk_bytes=files.disk_bytes,
             quarantined=files.quarantined,

@@ -20,6 +20,10 @@ _HEADERS: Final = web.StreamResponse(
 """Headers in aiohttp's own form, which is copied twice as fast as a dict."""
 
 
+_JOINED_BYTES: Final = 16 << 10
+"""Largest body that is copied behind its head, so that both leave in one step."""
+
+
 class JsonResponse(web.StreamResponse):
     """A complete response, which is not changed any more."""
 
@@ -28,6 +32,7 @@ class JsonResponse(web.StreamResponse):
     def __init__(self, body: bytes, status: int) -> None:
         super().__init__(status=status, headers=_HEADERS)
         self.body = body
+        self._is_written = False
 
     @property
     def keep_alive(self) -> bool:
@@ -40,10 +45,18 @@ class JsonResponse(web.StreamResponse):
         return request.writer
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Write the response, at the first call."""
+        """Write the response. After a call that succeeded, aiohttp's own call does nothing."""
+        if self._is_written:
+            return
         request, body = self._answered, self.body + data
         head = _head(self.status, self.reason, request.version, request.keep_alive, wall_us() // US_PER_S)
-        await request.writer.write_eof(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        begin = b"%bContent-Length: %d\r\n\r\n" % (head, len(body))
+        if len(body) > _JOINED_BYTES:
+            await request.writer.write(begin)
+            await request.writer.write_eof(body)
+        else:
+            await request.writer.write_eof(begin + body)
+        self._is_written = True
 
 
 @lru_cache(maxsize=64)

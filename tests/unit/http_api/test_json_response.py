@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
+from unittest.mock import AsyncMock
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.http_api import web
@@ -83,3 +85,13 @@ def test_the_body_of_a_complete_response() -> None:
     assert body_of(web.Response(status=304)) == b""
     assert body_of(web.StreamResponse()) is None
     assert own().content_type == "application/json"
+
+
+async def test_it_is_written_once() -> None:
+    """Also if its handler has written it before aiohttp does."""
+    writer = AsyncMock()
+    response = own()
+    await response.prepare(make_mocked_request("GET", "/", writer=writer))
+    await response.write_eof()
+    await response.write_eof()
+    assert writer.write_eof.await_count == 1

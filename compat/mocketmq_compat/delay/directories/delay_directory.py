@@ -184,12 +184,12 @@ class DelayDirectory:
         For a directory whose stamp ``is_known``, yields only the second. The scan of a start removes
         temporary files that a kill left, because their senders got no response.
         """
-        seconds: list[int] = []
+        seconds: set[int] = set()  # while another program renames, a file system may name one twice
         with os.scandir(self.root) as root:
             for found in root:
                 second = parse_second(found.name)
                 if second is not None and found.is_dir(follow_symlinks=False):
-                    seconds.append(second)
+                    seconds.add(second)
                 elif found.name != QUARANTINE and not found.name.startswith(KNOWN):
                     yield found.name
         for second in sorted(seconds):
