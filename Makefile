@@ -192,13 +192,14 @@ COMPILES = command -v cc >/dev/null && test -e "$$($(BUNDLE) -c 'import sysconfi
 
 build/compiled/.wheels: build/bundle/.made $(SHIPPED)
 	@rm -rf build/compiled/wheels
+	@cd kits/python && $(CURDIR)/$(BUNDLE) -m hatchling build -t wheel -d $(CURDIR)/build/compiled/wheels
 	@if $(COMPILES); then \
-		echo "Compiling modules into build/compiled, which takes a minute or two …"; export HATCH_BUILD_HOOK_ENABLE_CUSTOM=1; \
+		echo "Compiling modules into build/compiled, which takes a minute or two …"; \
+		HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BUNDLE) -m hatchling build -t wheel -d build/compiled/wheels && touch $@; \
 	else \
 		echo "There is no C compiler with Python's headers, so the wheel has no compiled modules."; \
-	fi; $(BUNDLE) -m hatchling build -t wheel -d build/compiled/wheels
-	@cd kits/python && $(CURDIR)/$(BUNDLE) -m hatchling build -t wheel -d $(CURDIR)/build/compiled/wheels
-	@touch $@
+		$(BUNDLE) -m hatchling build -t wheel -d build/compiled/wheels; \
+	fi
 
 # The environment has these wheels, and all else from .venv; the editable installation there is not on its path.
 build/compiled/.made: .venv/.dev build/compiled/.wheels
