@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from types import FrameType
 
 import pytest
@@ -12,12 +13,12 @@ from mocketmq.http_api import metrics
 from mocketmq.message.message import Message
 from mocketmq.rocketmq_family import MAX_SERIES
 from tests.support.api import Api
-from tests.support.loop_turns import long_turns
+from tests.support.loop_turns import MS, long_turns
 
 TOPICS = 5_000
 GROUPS = ("billing", "audit")
-MAX_TURN_MS = 25.0
-"""Several times what was seen, and half of what a single turn took when all was made on the event loop."""
+MAX_SHARE = 0.03
+"""Limit on the longest turn, as a share of the CPU time of the whole text: twice what was seen."""
 
 
 async def fill(broker: Broker) -> None:
@@ -40,7 +41,10 @@ async def test_a_scrape_of_5000_topics_is_bounded_and_holds_up_no_turn(api: Api)
     with long_turns() as turns:
         answer = await api.call("GET", "/metrics")
     took_ms, name = max(turns)
-    assert took_ms < MAX_TURN_MS, name
+    collect = await metrics.metric_families(api.emulator.http.api)
+    began_ns = time.thread_time_ns()
+    metrics._text_of(collect)
+    assert took_ms < MAX_SHARE * (time.thread_time_ns() - began_ns) / MS, name
     assert len(answer.body) == int(answer.headers["Content-Length"]) < 25_000_000
     families = {family.name: family for family in text_string_to_metric_families(answer.body.decode())}
     sent = families["rocketmq_messages_in"].samples
