@@ -132,8 +132,8 @@ class Operations(Messaging, Expecting, Registering, Clustering):
         """Delete all messages, or those of one topic. Topics and groups stay.
 
         The clock also stays, unless ``clock`` restarts it: at an instant, or with ``start`` at the time of
-        its first start. ``forget`` deletes topics and groups, except those that are declared or consumed by
-        connected clients.
+        its first start. ``forget`` deletes topics and groups that are neither declared in the settings nor
+        consumed by connected clients.
         """
         begin = clock if clock in (None, "start") else instant_ms(clock, "clock")
         given = {"topic": topic, "clock": begin, "forget": forget or None}
