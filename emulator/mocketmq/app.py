@@ -1,7 +1,7 @@
 """The app: opens the store, the broker and the ports, and closes them in the opposite order."""
 
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,11 +86,14 @@ DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
 
 
 @asynccontextmanager
-async def running_emulator(settings: Settings, pack: Pack | None = None) -> AsyncIterator[Emulator]:
+async def running_emulator(
+    settings: Settings, pack: Pack | None = None, *, before_ready: Callable[[], None] = lambda: None
+) -> AsyncIterator[Emulator]:
     """Run an emulator; on exit stop its listeners and timers, make the last commit, close the store.
 
-    With a ``pack``, it begins with the pack's state. Raises SettingError, ListenError, PackError or a
-    StoreError when it cannot start, and leaves nothing open.
+    With a ``pack``, it begins with the pack's state. ``before_ready`` is called before the ready file is
+    written. Raises SettingError, ListenError, PackError or a StoreError when it cannot start, and leaves
+    nothing open.
     """
     table = LevelTable.parse(settings.levels)
     access = access_of(settings)
@@ -126,6 +129,7 @@ async def running_emulator(settings: Settings, pack: Pack | None = None) -> Asyn
         http.is_ready = True
         if telemetry is not None:
             telemetry.start_metrics(http.api)
+        before_ready()
         if ready_file is not None:
             ready_file.write(http.doors)
             stack.callback(ready_file.remove_file)

@@ -134,6 +134,14 @@ async def test_ready_file_exists_while_the_broker_is_ready(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
+async def test_a_broker_whose_ready_file_exists_has_set_its_signal_handlers(tmp_path: Path) -> None:
+    file = tmp_path / "broker.json"
+    seen: list[bool] = []
+    settings = Settings(data=":memory:", ready_file=str(file), **FREE_PORTS)
+    async with running_emulator(settings, before_ready=lambda: seen.append(file.exists())):
+        assert (seen, file.exists()) == ([False], True)
+
+
 async def test_failed_start_leaves_no_ready_file(tmp_path: Path) -> None:
     file = tmp_path / "broker.json"
     file.write_text("from a broker that was killed")

@@ -144,10 +144,13 @@ async def _run(
     when_ready: Callable[[Emulator], None] | None,
 ) -> None:
     stop = asyncio.Event()
-    async with running_emulator(settings, pack) as emulator:
-        watchdog = Watchdog()
+
+    def stop_at_signals() -> None:
         # Until this point a signal ends the process at once, which is safe for the store.
         at_stop_signals(lambda _: stop.set())
+
+    async with running_emulator(settings, pack, before_ready=stop_at_signals) as emulator:
+        watchdog = Watchdog()
         if until_eof:
             _at_end_of_input(asyncio.get_running_loop(), stop.set)
         click.echo(_start_line(emulator))
