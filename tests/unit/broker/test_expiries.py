@@ -8,7 +8,8 @@ from mocketmq.store.queue import Queue
 
 def receipt(group_queue: GroupQueue, offset: int, visible_us: int) -> Receipt:
     """Return the receipt of a delivered message."""
-    taken = Receipt(group_queue, offset, offset, "orders", 0, is_delayed=False, visible_us=visible_us)
+    taken = Receipt(group_queue, offset, offset, "orders", 0, is_delayed=False)
+    taken.visible_us = visible_us
     taken.transition(State.HELD)
     return taken
 

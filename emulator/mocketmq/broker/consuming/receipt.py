@@ -120,25 +120,19 @@ class Receipt:
         reconsume_times: int,
         *,
         is_delayed: bool,
-        times: int = 0,
-        first_taken_us: int = 0,
-        visible_us: int = 0,
-        pop_ms: int = 0,
-        has_row: bool = False,
-        is_postponed: bool = False,
     ) -> None:
         self.group_queue = group_queue
         self.queue_offset = queue_offset
         self.log_offset = log_offset
         self.topic = topic  # as the consumer sees it; the original topic for a retry
         self.reconsume_times = reconsume_times
-        self.times = times
-        self.first_taken_us = first_taken_us  # 0: not yet taken
-        self.visible_us = visible_us
-        self.pop_ms = pop_ms
-        self.has_row = has_row  # whether its row is in the table, or in a transaction being written
+        self.times = 0
+        self.first_taken_us = 0  # 0: not yet taken
+        self.visible_us = 0
+        self.pop_ms = 0
+        self.has_row = False  # whether its row is in the table, or in a transaction being written
         self.is_delayed = is_delayed
-        self.is_postponed = is_postponed
+        self.is_postponed = False
         self.epoch: int | None = None
         self.state = _NEW
         self._state_before = _NEW

@@ -11,7 +11,7 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.expiries import Expiries
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
-from mocketmq.broker.consuming.selection import known_topic
+from mocketmq.broker.consuming.selection import receipt_of
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
@@ -72,24 +72,13 @@ class Receipts:
             self._add_stored(row, self.groups.get(row.group_name))
 
     def _add_stored(self, row: OpenReceipt, group: ConsumingGroup) -> None:
-        queue = self._topics.queue(row.queue_key)
-        group_queue = group.in_queue(queue)
+        group_queue = group.in_queue(self._topics.queue(row.queue_key))
         if row.queue_offset >= group_queue.next_offset:
             return  # the group went back below this offset, so the message will be delivered as new
-        receipt = Receipt(
-            group_queue,
-            row.queue_offset,
-            row.log_offset,
-            known_topic(queue, row.properties),
-            row.reconsume_times,
-            is_delayed=row.parked_offset is not None,
-            times=row.times,
-            first_taken_us=row.first_taken_us or 0,
-            visible_us=row.visible_us,
-            pop_ms=row.pop_ms or 0,
-            has_row=True,
-            is_postponed=any(one.is_postponed for one in parse_attempts(row.attempts)[-1:]),
-        )
+        receipt = receipt_of(group_queue, row)
+        receipt.times, receipt.first_taken_us = row.times, row.first_taken_us or 0
+        receipt.visible_us, receipt.pop_ms, receipt.has_row = row.visible_us, row.pop_ms or 0, True
+        receipt.is_postponed = any(one.is_postponed for one in parse_attempts(row.attempts)[-1:])
         receipt.transition(State.HELD)
         self.watch(receipt)
 
@@ -130,16 +119,8 @@ class Receipts:
     ) -> Receipt:
         """Take a message in the transaction that stores it, so that it is never visible to the group."""
         group_queue = group.in_queue(queue)
-        receipt = Receipt(
-            group_queue,
-            stored.queue_offset,
-            stored.log_offset,
-            known_topic(queue, stored.properties),
-            stored.reconsume_times,
-            is_delayed=False,
-            first_taken_us=batch.now_us,
-            visible_us=batch.now_us + invisible_us,
-        )
+        receipt = receipt_of(group_queue, stored)
+        receipt.first_taken_us, receipt.visible_us = batch.now_us, batch.now_us + invisible_us
         self._save(batch, receipt, receipt.times, receipt.visible_us, batch.now_us, 0)
         group_queue.save(batch, stored.queue_offset + 1)
 
@@ -191,16 +172,8 @@ class Receipts:
         def begin() -> None:
             group_queue.next_offset = end
             for message in free:
-                receipt = Receipt(
-                    group_queue,
-                    message.queue_offset,
-                    message.log_offset,
-                    known_topic(queue, message.properties),
-                    message.reconsume_times,
-                    is_delayed=message.parked_offset is not None,
-                    visible_us=message.store_us,
-                    has_row=True,
-                )
+                receipt = receipt_of(group_queue, message)
+                receipt.visible_us, receipt.has_row = message.store_us, True
                 self.set_free(receipt)
 
         batch.on_commit(begin)

@@ -27,6 +27,7 @@ from mocketmq.message.properties import RETRY_TOPIC, decode_properties
 from mocketmq.store.database import Database
 from mocketmq.store.messages import SCAN, Span, fitting_messages_at, fitting_messages_in, from_first
 from mocketmq.store.queue import Queue
+from mocketmq.store.receipt_rows import OpenReceipt
 
 MAX_RECEIVED_BYTES = 4 << 20
 """Maximum total size of the bodies in one receive, unless the first message alone is larger."""
@@ -263,14 +264,7 @@ class Selection:
             group_queue = group.in_queue(spans[row.queue_key].queue)
             seen[row.queue_key] += 1
             group_queue.next_offset = row.queue_offset + 1
-            receipt = Receipt(
-                group_queue,
-                row.queue_offset,
-                row.log_offset,
-                known_topic(group_queue.queue, row.properties),
-                row.reconsume_times,
-                is_delayed=row.parked_offset is not None,
-            )
+            receipt = receipt_of(group_queue, row)
             is_retry = group_queue.queue.topic != topic.name
             if is_retry and receipt.topic != topic.name:
                 receipt.transition(State.FREE)
@@ -310,7 +304,19 @@ def _readable(request: ReceiveRequest, topic: Topic) -> Sequence[Queue]:
     return topic.readable_at(request.share)
 
 
-def known_topic(queue: Queue, properties: str) -> str:
+def receipt_of(group_queue: GroupQueue, message: StoredMessage | OpenReceipt) -> Receipt:
+    """Make a new receipt of a message for the group."""
+    return Receipt(
+        group_queue,
+        message.queue_offset,
+        message.log_offset,
+        _known_topic(group_queue.queue, message.properties),
+        message.reconsume_times,
+        is_delayed=message.parked_offset is not None,
+    )
+
+
+def _known_topic(queue: Queue, properties: str) -> str:
     """Return the topic that a consumer sees for a message of the queue. A retry has its original topic."""
     if queue.topic.startswith(RETRY_PREFIX):
         return decode_properties(properties).get(RETRY_TOPIC, queue.topic)
