@@ -1,9 +1,10 @@
-"""Access control of the JSON API: who sent a request, and what a route may need of the sender.
+"""Access control of the JSON API: who sent a request, and which permissions its route requires.
 
 A request carries the token, which allows everything, or Basic credentials (RFC 7617): a user's name and
-password, or the access key and secret of an account in ``plain_acl.yml``. With accounts but without a token,
-requests from the broker's own machine need none, so that local tests, console and commands just work. In a
-container no request needs any, because addresses do not tell there which machine a request comes from.
+password, or the access key and secret of an account in ``plain_acl.yml``. If there are accounts but no token,
+requests from the broker's own machine need no credentials, so that local tests, the console and commands just
+work. In a container, no request needs credentials, because there an address does not tell which machine a
+request comes from.
 """
 
 import base64
@@ -25,12 +26,12 @@ _BASIC: Final = "Basic, with a user's name and password"
 _READS: Final = Action.GET | Action.LIST
 
 Find = Callable[[str], str | None]
-"""Returns the text of a field in a request's path, query or body; None if it is left out."""
+"""Returns the text of a field in a request's path, query or body; None if the request omits it."""
 Needs = Callable[[Find], Iterable[Need]]
 
 
 class ApiGuard:
-    """Finds out who sent a request, if there is a ``token`` or ``access`` control."""
+    """Identifies the sender of a request, if the broker has a ``token`` or ``access`` control."""
 
     def __init__(self, token: str | None, access: Access | None) -> None:
         self.is_on = token is not None or access is not None
@@ -63,12 +64,15 @@ class ApiGuard:
 
     @property
     def _challenge(self) -> str:
-        """The scheme to ask for. Browsers ask for a name and password by themselves, but not for a token."""
+        """The authentication scheme that a response with status 401 asks for.
+
+        A browser asks its user for a name and password on its own, but not for a token.
+        """
         return "Bearer" if self._token else 'Basic realm="mocketmq", charset="UTF-8"'
 
 
 def _account(access: Access, given: str, host: str, challenge: str) -> Account | None:
-    """The account whose name and password these are; None if it needs no permissions at this address."""
+    """The account with this name and password; None if it needs no permissions at this address."""
     try:
         name, colon, password = base64.b64decode(given, validate=True).decode().partition(":")
     except ValueError:
@@ -88,9 +92,10 @@ def _account(access: Access, given: str, host: str, challenge: str) -> Account |
 
 
 def check_needs(account: Account, needs: Needs, inputs: Sequence[Input], request: web.BaseRequest) -> None:
-    """Raise AccessError unless the account may do what the request with these inputs needs.
+    """Raise AccessError unless the account has the permissions that the request with these inputs requires.
 
-    Of accounts in ``plain_acl.yml``, only administrators may use the cluster and change topics and groups.
+    Of the accounts in ``plain_acl.yml``, only administrators may act on the cluster, or change topics and
+    groups.
     """
     wanted = list(needs(partial(find_field, inputs)))
     if any(map(_is_administrative, wanted)):
@@ -103,12 +108,12 @@ def _is_administrative(need: Need) -> bool:
 
 
 def find_field(inputs: Sequence[Input], name: str) -> str | None:
-    """The text of a field that one of the inputs has; None if it is left out."""
+    """The text of a field in any of the inputs; None if the request omits it."""
     return next((value for one in inputs if isinstance(value := getattr(one, name, None), str)), None)
 
 
 def any_user(_find: Find) -> Iterator[Need]:
-    """Any user."""
+    """No permission, so that any user may send the request."""
     return iter(())
 
 
@@ -117,17 +122,17 @@ def _cluster(action: Action) -> Needs:
 
 
 def every(kind: Kind) -> Needs:
-    """To list all topics or groups. Only a policy for all of them allows it."""
+    """Permission to list all topics, or all groups. Only a policy for all of them grants it."""
     return lambda _: [to_administer(kind, "*", Action.LIST)]
 
 
 def on_topic(action: Action) -> Needs:
-    """The action on the topic that the request names, otherwise on the cluster."""
+    """Permission for the action on the request's topic, or on the cluster if the request names no topic."""
     return lambda find: [_of("Topic", find("topic"), action)]
 
 
 def on_group(action: Action) -> Needs:
-    """The action on the consumer group that the request names, otherwise on the cluster."""
+    """Permission for the action on the request's consumer group, or on the cluster if it names none."""
     return lambda find: [_of("Group", find("group"), action)]
 
 
@@ -136,37 +141,37 @@ def _of(kind: Kind, name: str | None, action: Action) -> Need:
 
 
 def sends(find: Find) -> Iterable[Need]:
-    """To publish to the topic that the request names."""
+    """Permission to publish to the request's topic."""
     return to_produce(find("topic") or "")
 
 
 def sends_and_moves(find: Find) -> Iterator[Need]:
-    """To publish to the topic, and to move the clock if the request does."""
+    """Permission to publish to the topic, and to move the clock if the request moves it."""
     yield from sends(find)
     if find("advance") is not None:
         yield from CLUSTER_UPDATE(find)
 
 
 def consumes(find: Find) -> Iterable[Need]:
-    """To consume from the topic, if the request names one, as the consumer group."""
+    """Permission to consume as the consumer group, from the topic if the request names one."""
     return to_consume(find("topic"), find("group"))
 
 
 def reads_messages(find: Find) -> Iterable[Need]:
-    """To see messages of a topic, or of all topics."""
+    """Permission to see messages of the request's topic, or to read the cluster if it names no topic."""
     topic = find("topic")
     return to_consume(topic, None, Action.SUB | Action.GET) if topic else CLUSTER_GET(find)
 
 
 def waits(find: Find) -> Iterator[Need]:
-    """To see messages of the topic and of the consumer group, and to move the clock if the request does."""
+    """Permission to see messages of the topic and the group, and to move the clock if the request does so."""
     yield from to_consume(find("topic"), find("group"), Action.SUB | Action.GET)
     if find("advance") is not None:
         yield from CLUSTER_UPDATE(find)
 
 
 def resets_group(find: Find) -> Iterator[Need]:
-    """To change the consumer group and the topic."""
+    """Permission to change the consumer group and the topic."""
     yield _of("Group", find("group"), Action.UPDATE)
     yield _of("Topic", find("topic"), Action.UPDATE)
 

@@ -1,4 +1,4 @@
-"""Makes the answers that show objects of the broker: their fields have the same names, but other units."""
+"""Builds responses from objects of the broker, whose fields have the same names but other units."""
 
 from typing import Any, TypeVar
 
@@ -15,9 +15,9 @@ def to_ms(instant_us: int | None) -> int | None:
 
 
 def answer_from(kind: type[_A], source: object, **others: Any) -> _A:
-    """Make an answer from the attributes of ``source``, except for the fields that are given as ``others``.
+    """Build a response from the attributes of ``source``, except for the fields in ``others``.
 
-    A field such as ``due_ms`` gets the milliseconds of the attribute ``due_us``.
+    A field such as ``due_ms`` is the attribute ``due_us``, converted to milliseconds.
     """
     for name in kind.__struct_fields__:
         if name not in others:

@@ -1,7 +1,7 @@
-"""Limits the memory of large responses, from reading their messages until clients have received them.
+"""Limits the memory of large responses, from the read of their messages until clients have received them.
 
-At the limit, the API refuses further requests for messages, and closes connections whose clients read
-nothing. Below the limit, a client that reads nothing gets as much time as a client that sends a request body.
+At the limit, the API refuses further requests for messages, and closes the connections of clients that read
+nothing. Below the limit, a client may stop reading for as long as it may pause while it sends a request body.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from mocketmq.http_api.json_response import body_of
 from mocketmq.http_api.problem import HttpError
 
 MAX_UNREAD_BYTES: Final = 16 << 20
-"""Limit on the bytes of unread responses. In JSON, a body of control characters takes six times its bytes."""
+"""Limit on the bytes of unread responses. As JSON, a body of control characters is six times as long."""
 PIECE_BYTES: Final = 256 << 10
-"""Largest part of a text that is written in one turn of the event loop."""
+"""Largest part of a response that is written in one turn of the event loop."""
 _QUIET_US: Final = int(QUIET_S * US_PER_S)
 
 
@@ -34,7 +34,7 @@ class TooManyAnswersError(HttpError):
 
 
 class CountedRequest(web.BaseRequest):
-    """A request, with the counter for the bytes of its response, if it has been asked for."""
+    """A request, and the counter for the bytes of its response, which ``load_of`` makes on first use."""
 
     answers: "Answers"
     load: "AnswerLoad | None" = None
@@ -47,7 +47,7 @@ class CountedRequest(web.BaseRequest):
 
 
 class AnswerLoad:
-    """The memory of the response to one request, as a ``MemoryReservation`` of the broker."""
+    """The memory that one request's response takes. Implements the broker's ``MemoryReservation``."""
 
     __slots__ = ("_answers", "_moved_us", "_request", "_unread", "size")
 
@@ -59,7 +59,7 @@ class AnswerLoad:
         self._moved_us = 0
 
     async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
-        """Do not wait: ``refuse`` is called if there is no room."""
+        """Do not wait. If there is no room, the broker calls ``refuse``."""
 
     def reserve(self, most: int) -> int:
         """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved."""
@@ -68,27 +68,28 @@ class AnswerLoad:
         return size
 
     def settle(self, size: int) -> None:
-        """Replace the reservation by the number of bytes that were read."""
+        """Replace the reservation by the number of bytes actually read."""
         if size != self.size:
             self._answers.grow(size - self.size)
             self.size = size
 
     def end(self) -> None:
-        """Release the memory, and the request, which refers to this object.
+        """Release the memory, and drop the request, which refers to this object.
 
-        Otherwise only the garbage collector would free the two, with the fifteen objects of a request.
+        Without this, only the garbage collector would free the cycle, and with it the fifteen objects of a
+        request.
         """
         self.settle(0)
         del self._request
 
     def refuse(self) -> NoReturn:
-        """Raise TooManyAnswersError, because memory for the next message is lacking."""
+        """Close the connections of clients that read nothing, and raise TooManyAnswersError."""
         self._answers.close_still_ones(self._answers.still_us)
         raise TooManyAnswersError
 
     @asynccontextmanager
     async def reading(self, most: int) -> AsyncIterator[int]:
-        """Reserve memory to read messages, for one request at a time. Raises TooManyAnswersError."""
+        """Reserve memory while only this request reads messages. Raises TooManyAnswersError."""
         async with self._answers.reading:
             size = self.reserve(most)
             if not size:
@@ -161,7 +162,7 @@ class Answers:
         self._high_water.rise(self.held)
 
     def look_after(self) -> None:
-        """Close connections whose clients have read nothing for long; return freed memory after a flood."""
+        """Close the connections of clients that have stopped reading; return freed memory after a flood."""
         self.close_still_ones()
         if self._high_water.has_fallen(self.held):
             give_back()
@@ -174,13 +175,13 @@ class Answers:
 
 def load_of(request: web.BaseRequest) -> AnswerLoad:
     """The counter for the bytes of a request's response."""
-    counted = cast(CountedRequest, request)  # the server makes no others
+    counted = cast(CountedRequest, request)  # the server makes all requests
     if counted.load is None:
         counted.load = AnswerLoad(counted.answers, request)
     return counted.load
 
 
 def large_size(response: web.StreamResponse) -> int:
-    """The size of a complete response whose memory is counted; 0 for a response that aiohttp may send."""
+    """The size of a complete response, if it is large enough to be counted; otherwise 0."""
     body = body_of(response)
     return len(body) if body is not None and len(body) > FREE_BYTES else 0

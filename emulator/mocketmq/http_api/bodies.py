@@ -1,7 +1,8 @@
 """Reads request bodies within limits on size, total memory and time.
 
-A complete body belongs to a running request, which ends by itself. An incomplete body may never end. When
-incomplete bodies occupy too much memory, the API refuses further bodies and drops stalled bodies.
+A complete body belongs to a running request, which ends on its own. An incomplete body may never be
+completed. When incomplete bodies occupy too much memory, the API refuses further bodies and drops stalled
+bodies.
 """
 
 import asyncio
@@ -64,10 +65,10 @@ class _Upload:
 
 
 class Bodies:
-    """Reads bodies of up to ``limit`` bytes on all connections. ``turns`` schedules reading of long bodies.
+    """Reads bodies of up to ``limit`` bytes on all connections.
 
     Incomplete bodies may occupy up to ``most_held`` bytes. At that limit, bodies that have stalled for
-    ``still_us`` are dropped.
+    ``still_us`` are dropped. ``turns`` schedules the decoding of long bodies.
     """
 
     def __init__(self, limit: int) -> None:

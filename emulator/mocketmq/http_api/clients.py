@@ -1,4 +1,4 @@
-"""Routes about connected RocketMQ clients: the list, running info, direct consumption, reconnecting."""
+"""Routes for connected RocketMQ clients: list them, get running info, consume directly, reconnect."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -26,7 +26,8 @@ class SubscriptionOut(msgspec.Struct, frozen=True):
 class ConsumingOut(msgspec.Struct, frozen=True):
     """How a client consumes for a group, in RocketMQ's terms.
 
-    `lag` is the whole group's; it is null when broadcasting, because such clients keep their own offsets.
+    `lag` is the lag of the whole group. It is null for broadcasting, because the clients then keep their own
+    offsets.
     """
 
     group: str
@@ -40,8 +41,8 @@ class ConsumingOut(msgspec.Struct, frozen=True):
 class ClientOut(msgspec.Struct, frozen=True):
     """A client. `door` is `remoting` or `grpc`.
 
-    `version` is RocketMQ's version name, or the number if it has no name. gRPC clients report their own text.
-    `properties` is what the application tells about itself over gRPC (`client_properties` of its settings).
+    `version` is the name of the RocketMQ version, or its number if it has no name. gRPC clients report their
+    own text. `properties` are the `client_properties` that an application sends in its settings over gRPC.
     """
 
     client_id: str
@@ -73,9 +74,9 @@ class ConsumerPath(ClientPath, frozen=True):
 
 
 class RunningInfoOut(msgspec.Struct, frozen=True):
-    """A consumer's own report, with the names of its library: subscriptions, queues, rates.
+    """A consumer's report on itself, such as its subscriptions, queues and rates.
 
-    Keys that are objects, such as queues, are JSON text.
+    The field names are those of its library. Keys that are objects, such as queues, are given as JSON text.
     """
 
     running_info: Annotated[dict[str, Any], ANY_FIELDS]
@@ -89,7 +90,7 @@ class ConsumeIn(Input, frozen=True):
 
 
 class ReconnectOut(msgspec.Struct, frozen=True):
-    """How many connections of the client the command was sent on."""
+    """The number of the client's connections on which the broker sent the command."""
 
     connections: int
 
@@ -107,7 +108,7 @@ CLIENTS = RouteGroup("clients", "Connected RocketMQ clients")
 
 @Route(CLIENTS, "GET /v1/clients", "List the connected clients")
 async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
-    """Returns clients as of their last heartbeat, without consumers over HTTP."""
+    """Returns the clients as of their last heartbeats. Consumers over HTTP are not listed."""
     return ClientsOut([_client_out(call.broker, member) for member in call.broker.registry.clients])
 
 
@@ -119,13 +120,13 @@ async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
     needs=on_group(Action.GET),
 )
 async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
-    """Asks a remoting client, and waits up to 10 s; for a gRPC client, returns what the broker knows."""
+    """Asks a remoting client, and waits up to 10 s. For a gRPC client, returns what the broker knows."""
     answer = await call.broker.consumers.running_info(path.group, path.client_id, with_stacks=False)
     return RunningInfoOut(dict(_content(answer)))
 
 
 _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"]
-"""Results of consumption. The index of a result is the number that Go clients send."""
+"""Results of consumption. Go clients send the index of a result instead of its name."""
 
 
 @Route(
@@ -135,7 +136,7 @@ _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCE
     errors=[ClientOfflineError, MessageNotFoundError, ClientFailedError, ClientTimeoutError],
 )
 async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
-    """Any stored message can be given, even a consumed one. The group's offsets do not change."""
+    """Accepts any stored message, even a consumed one. The group's offsets do not change."""
     answer = await call.broker.consumers.consume(wanted.group, path.client_id, wanted.message_id)
     content = _content(answer)
     result, remark, spent_ms = (content.get(name) for name in ("consumeResult", "remark", "spentTimeMills"))
@@ -149,7 +150,7 @@ async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> Consume
 @Route(
     CLIENTS,
     "POST /v1/clients/{client_id}/reconnect",
-    "Tell a gRPC client to connect anew",
+    "Tell a gRPC client to reconnect",
     errors=[ClientOfflineError],
 )
 async def reconnect(call: ApiCall, path: ClientPath) -> ReconnectOut:

@@ -13,10 +13,11 @@ from mocketmq.instant import format_instant
 
 
 class ClockOut(msgspec.Struct, frozen=True):
-    """The broker's time. `now` is ISO 8601 in UTC; `next_due_ms` is the next instant at which it acts.
+    """The broker's time. `now` is ISO 8601 in UTC.
 
-    `pending` counts the delayed messages that are not due yet. The clock runs `rate` times as fast as the
-    wall clock, and is `ahead_ms` ahead of it. `moved` says whether it was moved since the last reset.
+    `next_due_ms` is the instant at which the next pending message becomes visible. `pending` is the number of
+    delayed messages that are not due yet. The clock runs `rate` times as fast as the wall clock, and is
+    `ahead_ms` ahead of it. `moved` says whether the clock was moved since the last reset.
     """
 
     mode: str
@@ -42,7 +43,7 @@ class ToIn(Input, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A move of the clock. `fired` counts the delayed messages that it delivered, `pending` those left."""
+    """A move of the clock. It delivered `fired` delayed messages; `pending` messages still wait."""
 
     from_ms: int
     now_ms: int
@@ -56,7 +57,7 @@ CLOCK = RouteGroup("clock", "The broker's clock: show it, move it forward")
 
 @Route(CLOCK, "GET /v1/clock", "Show the clock")
 async def clock(call: ApiCall, _: NoInput) -> ClockOut:
-    """Returns the broker's time, and the next instant at which the broker acts."""
+    """Returns the broker's time, and the instant at which the next pending message becomes visible."""
     broker = call.broker
     now_us = broker.clock.now_us()
     return ClockOut(
@@ -73,13 +74,13 @@ async def clock(call: ApiCall, _: NoInput) -> ClockOut:
 
 @Route(CLOCK, "POST /v1/clock/advance", "Move the clock by a duration", errors=[ClockError])
 async def advance(call: ApiCall, _: NoInput, move: AdvanceIn) -> Moved:
-    """Answers once all that becomes due on the way is delivered."""
+    """Responds once every message that becomes due on the way is delivered."""
     return _moved(call, await call.broker.mover.advance(parse_duration_us(move.by, "by")))
 
 
 @Route(CLOCK, "POST /v1/clock/to", "Move the clock to an instant", errors=[ClockError])
 async def move_to(call: ApiCall, _: NoInput, move: ToIn) -> Moved:
-    """Answers once all that becomes due on the way is delivered."""
+    """Responds once every message that becomes due on the way is delivered."""
     return _moved(call, await call.broker.mover.move_to(move.instant_ms * US_PER_MS))
 
 
@@ -91,7 +92,7 @@ async def move_to(call: ApiCall, _: NoInput, move: ToIn) -> Moved:
     errors=[ClockError],
 )
 async def move_to_next(call: ApiCall, _: NoInput, __: NoInput) -> Moved:
-    """Answers once all messages due at that instant are delivered."""
+    """Responds once every message that is due at that instant is delivered."""
     return _moved(call, await call.broker.mover.move_to_next())
 
 

@@ -1,4 +1,4 @@
-"""Routes for the brokers and name servers of the cluster: list them, and change the condition of one."""
+"""Routes for the brokers and name servers of the cluster: list them, and change their conditions."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -24,17 +24,18 @@ Loss = Annotated[
         CRASH_LOSS.allowed,
     ),
 ]
-_Number = Annotated[int, Meta(ge=1, le=8, description="Number of a name server, from 1 on")]
+_Number = Annotated[int, Meta(ge=1, le=8, description="Number of a name server, counted from 1")]
 
 
 class BrokerOut(msgspec.Struct, frozen=True):
     """A broker of the cluster.
 
-    `in_routes` says whether the name server lists it: while it runs, and after a crash or while it is cut off
-    from the name servers until `in_routes_until_ms` by the broker's clock, which is null otherwise. `held`
-    counts delayed messages that are due and wait for the broker to start again. `port` is that of the
-    master, and null without remoting, as `slave_port` is. `slave_state` is null without a slave. `promoted`
-    says that a promotion has made the slave the master, which changes the ports of both.
+    `in_routes` says whether the name server lists the broker. After a crash, or while the broker is cut off
+    from the name servers, the name server lists it until `in_routes_until_ms` on the broker's clock;
+    otherwise that field is null. `held` is the number of delayed messages that are due and wait for the
+    broker to start again. `port` is the port of the master, and null without remoting. `slave_port` is null
+    without remoting or a slave, and `slave_state` without a slave. `promoted` says whether the slave has
+    become the master: a promotion exchanges the two ports.
     """
 
     name: str
@@ -51,19 +52,19 @@ class BrokerOut(msgspec.Struct, frozen=True):
 
 
 class CrashOut(BrokerOut, frozen=True):
-    """A broker that has crashed. `lost` counts the messages, retries and dead letters that it has lost."""
+    """A crashed broker. `lost` is the number of messages, retries and dead letters that the crash lost."""
 
     lost: int
 
 
 class PromotionOut(BrokerOut, frozen=True):
-    """A broker whose slave was promoted. `lost` counts the messages that the slave did not have."""
+    """A broker whose slave was promoted. `lost` is the number of messages that the slave did not have."""
 
     lost: int
 
 
 class BrokerList(msgspec.Struct, frozen=True):
-    """The brokers, in the order in which queues are shared out."""
+    """The brokers, in the order in which the queues of a topic are distributed among them."""
 
     brokers: list[BrokerOut]
 
@@ -75,9 +76,10 @@ class BrokerPath(Input, frozen=True):
 
 
 class CrashIn(Input, frozen=True):
-    """What the crash loses. With `unreplicated`, it is what the slave does not have yet.
+    """The messages that the crash loses, by default those in the setting `crash_loses`.
 
-    By default, the setting `crash_loses` says it.
+    A duration means the messages stored within that time before the crash, by the broker's clock, and
+    `unreplicated` those that the slave does not have yet.
     """
 
     loses: Loss | UnsetType = UNSET
@@ -93,16 +95,17 @@ def _life_route(action: str, summary: str, *, is_body_optional: bool = False) ->
 
 @Route(BROKERS, "GET /v1/brokers", "List the brokers")
 async def brokers(call: ApiCall, _: NoInput) -> BrokerList:
-    """With the setting `brokers` at its default, this is one broker, `broker-a`."""
+    """By default, the cluster has one broker, `broker-a`. The setting `brokers` adds more."""
     held = await call.broker.held.counts()
     return BrokerList([_broker_out(call, each, held) for each in call.broker.registry.brokers])
 
 
 @_life_route("crash", "Crash a broker", is_body_optional=True)
 async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashOut:
-    """Ends the broker's connections and closes its ports.
+    """Closes the broker's connections and ports.
 
-    Routes name it for another 120 s by the broker's clock, as the name server does not notice at once.
+    Routes list the broker for another 120 s on its clock, because the name server does not notice a crash at
+    once. With the setting `failover` at `acting-master`, they list it for `failover_after`.
     """
     loses = None if body.loses is UNSET else parse_crash_loss(body.loses)
     crash = await call.broker.broker_lives.crash(path.broker, loses)
@@ -112,15 +115,16 @@ async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashO
 
 @_life_route("shutdown", "Shut a broker down")
 async def shut_down_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """Takes the broker out of all routes, ends its connections and closes its ports."""
+    """Removes the broker from all routes, and closes its connections and ports."""
     return await _answer(call, await call.broker.broker_lives.shut_down(path.broker))
 
 
 @_life_route("promote", "Promote the slave of a broker")
 async def promote_slave(call: ApiCall, path: BrokerPath) -> PromotionOut:
-    """Makes the slave of the broker its master, at the slave's address, with the messages that it has.
+    """Makes the broker's slave its master, at the slave's address and with the messages that the slave has.
 
-    A broker that runs becomes the slave. One that is down or cut off ends; when it starts, it is the slave.
+    A running broker becomes the slave at once. A broker that is down or cut off becomes the slave when it is
+    started again.
     """
     promotion = await call.broker.broker_lives.promote(path.broker)
     out = await _answer(call, promotion.broker)
@@ -129,46 +133,46 @@ async def promote_slave(call: ApiCall, path: BrokerPath) -> PromotionOut:
 
 @_life_route("start", "Start a broker again")
 async def start_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """Opens the broker's ports again, and delivers what became due while it was down.
+    """Opens the broker's ports again, and delivers the messages that became due while it was down.
 
-    A broker whose slave was promoted meanwhile starts as the slave.
+    If the broker's slave was promoted in the meantime, the broker starts as the slave.
     """
     return await _answer(call, await call.broker.broker_lives.start(path.broker))
 
 
 @_life_route("wipe", "Wipe a broker that is down")
 async def wipe_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """Deletes all messages and offsets of a broker that is down, whose offsets begin at 0 again."""
+    """Deletes all messages and offsets of a broker that is down. Its queues then begin at offset 0 again."""
     return await _answer(call, await call.broker.broker_lives.wipe(path.broker))
 
 
 @_life_route("cut-off-from-clients", "Cut a broker off from its clients")
 async def cut_off_from_clients(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """The broker keeps its connections, and answers nothing, as in a network that loses all packets."""
+    """The broker keeps its connections but does not respond, as in a network that loses all packets."""
     return await _answer(call, await call.broker.broker_lives.cut_off(path.broker, "clients"))
 
 
 @_life_route("cut-off-from-name-servers", "Cut a broker off from the name servers")
 async def cut_off_from_name_servers(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """The broker serves its clients. Routes name it for another 120 s by the broker's clock."""
+    """The broker still serves its clients. Routes list it for as long as they list a crashed broker."""
     return await _answer(call, await call.broker.broker_lives.cut_off(path.broker, "name-servers"))
 
 
 @_life_route("reconnect", "Reconnect a broker that is cut off")
 async def reconnect_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """Serves what clients have sent meanwhile, and lists the broker in routes again."""
+    """The broker serves the requests that it got in the meantime, and routes list it again."""
     return await _answer(call, await call.broker.broker_lives.reconnect(path.broker))
 
 
 @_life_route("read-only", "Make a broker read-only")
 async def make_read_only(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """Routes say so at once (`perm` 4), and the broker refuses sends."""
+    """The broker refuses sends. Routes show this at once (`perm` 4)."""
     return await _answer(call, await call.broker.broker_lives.set_read_only(path.broker, is_read_only=True))
 
 
 @_life_route("writable", "Make a read-only broker writable again")
 async def make_writable(call: ApiCall, path: BrokerPath) -> BrokerOut:
-    """The broker takes sends again, and routes say so."""
+    """The broker accepts sends again, and routes show this at once."""
     return await _answer(call, await call.broker.broker_lives.set_read_only(path.broker, is_read_only=False))
 
 
@@ -201,8 +205,8 @@ def _broker_out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, 
 class NameServerOut(msgspec.Struct, frozen=True):
     """A name server of the cluster.
 
-    `brokers` are those that it lists now. Whatever their condition, it leaves out those in `hidden` and lists
-    those in `kept`. `port` is null without remoting.
+    `brokers` are the brokers that the name server lists now. Whatever their condition, it omits the brokers
+    in `hidden` and lists the brokers in `kept`. `port` is null without remoting.
     """
 
     number: int
@@ -214,7 +218,7 @@ class NameServerOut(msgspec.Struct, frozen=True):
 
 
 class NameServerList(msgspec.Struct, frozen=True):
-    """The name servers, by their numbers."""
+    """The name servers, in the order of their numbers."""
 
     name_servers: list[NameServerOut]
 
@@ -242,45 +246,45 @@ def _change_route(action: str, summary: str) -> Route:
 
 @Route(NAME_SERVERS, "GET /v1/name-servers", "List the name servers")
 async def name_servers(call: ApiCall, _: NoInput) -> NameServerList:
-    """With the setting `name_servers` at its default, this is one name server."""
+    """By default, the cluster has one name server. The setting `name_servers` adds more."""
     return NameServerList([_name_server_out(each) for each in call.broker.name_servers])
 
 
 @_change_route("stop", "Stop a name server")
 async def stop_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
-    """Closes its port and ends its connections."""
+    """Closes the name server's port and its connections."""
     return _name_server_out(await call.broker.name_servers.set_stopped(path.name_server, is_stopped=True))
 
 
 @_change_route("start", "Start a name server again")
 async def start_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
-    """Opens its port again."""
+    """Opens the name server's port again."""
     return _name_server_out(await call.broker.name_servers.set_stopped(path.name_server, is_stopped=False))
 
 
-@_change_route("freeze", "Make a name server stale")
+@_change_route("freeze", "Freeze a name server")
 async def freeze_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
-    """Its list of brokers no longer changes."""
+    """From now on, the name server ignores all changes to brokers."""
     found = call.broker.name_servers.numbered(path.name_server)
     found.freeze()
     return _name_server_out(found)
 
 
-@_change_route("hide/{broker}", "Make a name server leave out a broker")
+@_change_route("hide/{broker}", "Make a name server omit a broker")
 async def hide_broker(call: ApiCall, path: ListingPath) -> NameServerOut:
-    """It leaves out the broker, which its routes no longer name."""
+    """The name server no longer lists the broker, so its routes do not include the broker."""
     return _listing(call, path, is_listed=False)
 
 
-@_change_route("keep/{broker}", "Make a name server keep a broker")
+@_change_route("keep/{broker}", "Make a name server keep listing a broker")
 async def keep_broker(call: ApiCall, path: ListingPath) -> NameServerOut:
-    """It lists the broker, even while the broker is down."""
+    """The name server lists the broker even while the broker is down."""
     return _listing(call, path, is_listed=True)
 
 
-@_change_route("correct", "Make a name server tell the truth again")
+@_change_route("correct", "Make a name server list all brokers correctly again")
 async def correct_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
-    """It tells the truth again: ends `freeze`, `hide` and `keep`."""
+    """Undoes `freeze`, `hide` and `keep`."""
     found = call.broker.name_servers.numbered(path.name_server)
     found.correct()
     return _name_server_out(found)

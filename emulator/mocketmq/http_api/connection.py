@@ -1,4 +1,4 @@
-"""Closes HTTP connections on which a request header is late. aiohttp leaves this to a reverse proxy."""
+"""Closes HTTP connections whose request header takes too long. aiohttp leaves this to a reverse proxy."""
 
 import asyncio
 from typing import Any, Final
@@ -44,7 +44,7 @@ class HttpConnection(asyncio.Protocol):
         self._inner.data_received(data)
 
     def answered(self) -> None:
-        """Wait for the next request."""
+        """End the current time limit. aiohttp limits the wait for the next request."""
         self.is_answering = False
         self._since_us = None
 

@@ -46,9 +46,9 @@ ReceiptHandles = Annotated[
 class ReceiveIn(Input, frozen=True):
     """Receive up to `max` messages, waiting up to `wait` for the first.
 
-    Their bodies have at most 4 MiB in total, unless the first alone is larger. The group's other consumers do
-    not get the messages for `invisible` on the broker's clock. `wait_ms` and `invisible_ms` are the same in
-    milliseconds; the durations take precedence.
+    Their bodies take at most 4 MiB in total, unless the first alone is larger. The messages are invisible to
+    the group's other consumers for `invisible` on the broker's clock. `wait_ms` and `invisible_ms` are the
+    same in milliseconds; the durations take precedence.
     """
 
     topic: TopicName
@@ -64,8 +64,8 @@ class ReceiveIn(Input, frozen=True):
 class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
     """A received message. `receipt` is valid until `visible_ms`. A retry has its original `topic`.
 
-    `attempt` is 1 plus the number of times that the group gave the message back. `times` counts how often
-    this attempt was received.
+    `attempt` is 1 plus the number of times that the group gave the message back. `times` is how often
+    consumers received this attempt.
     """
 
     receipt: str
@@ -75,7 +75,7 @@ class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """The received messages; empty if none came in time."""
+    """The received messages; empty if none arrived in time."""
 
     messages: list[ReceivedMessage]
 
@@ -89,7 +89,7 @@ class AckIn(Input, frozen=True):
 class GiveBackIn(Input, frozen=True):
     """Receipts of messages to retry at `delay_level`.
 
-    0 takes the next level at each retry; a value below 0 makes the messages dead letters at once.
+    With 0, the level rises by one with each retry. A level below 0 makes the messages dead letters at once.
     """
 
     receipts: ReceiptHandles
@@ -97,9 +97,9 @@ class GiveBackIn(Input, frozen=True):
 
 
 class ExtendIn(Input, frozen=True):
-    """Receipts of messages to keep invisible from now, for `invisible` or for `invisible_ms`.
+    """Receipts of messages to keep invisible from now on, for `invisible` or for `invisible_ms`.
 
-    0 makes them visible at once.
+    With 0, the messages become visible at once.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -112,7 +112,7 @@ class ExtendIn(Input, frozen=True):
 
 
 class FailedReceipt(msgspec.Struct, frozen=True):
-    """A receipt that failed, and why."""
+    """A receipt that failed, and the reason."""
 
     receipt: str
     detail: str
@@ -146,7 +146,7 @@ CONSUMING = RouteGroup("consuming", "Receive messages for a consumer group, and 
     needs=consumes,
 )
 async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
-    """If the client disconnects before the answer is sent, its messages are visible again at once."""
+    """If the client disconnects before the response is sent, the messages become visible again at once."""
     receiver = call.broker.receiver
     await prepare(what.filter_type)
     taken = await receiver.receive(
@@ -174,7 +174,7 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     needs=consumes,
 )
 async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
-    """Each receipt succeeds or fails on its own. If all fail, so does the request."""
+    """Each receipt succeeds or fails independently. If all fail, so does the request."""
     return _settled(await call.broker.settler.acknowledge(path.group, what.receipts))
 
 
@@ -187,7 +187,7 @@ async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut
     needs=consumes,
 )
 async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
-    """Each receipt succeeds or fails on its own. If all fail, so does the request."""
+    """Each receipt succeeds or fails independently. If all fail, so does the request."""
     return _settled(await call.broker.settler.give_back(path.group, what.receipts, what.delay_level))
 
 
@@ -200,7 +200,7 @@ async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> Settled
     needs=consumes,
 )
 async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
-    """Each receipt succeeds or fails on its own. If all fail, so does the request."""
+    """Each receipt succeeds or fails independently. If all fail, so does the request."""
     if (what.invisible is UNSET) == (what.invisible_ms is UNSET):
         both = "missing" if what.invisible is UNSET else "given twice"
         raise InvalidArgumentError("invisible", both, "one of invisible and invisible_ms")

@@ -23,7 +23,7 @@ from mocketmq.schedule.scheme import PendingFilter
 
 
 class HeldByOut(msgspec.Struct, frozen=True):
-    """The number of messages that the fault rule `fault` holds after their due time."""
+    """Messages that are held past their due time by a rule `fault`, or by a cause such as `broker-b down`."""
 
     fault: str
     count: int
@@ -31,9 +31,10 @@ class HeldByOut(msgspec.Struct, frozen=True):
 
 
 class LevelOut(msgspec.Struct, frozen=True):
-    """A delay level. In its queue, messages before `delay_offset` are delivered; `max_offset` is the end.
+    """A delay level.
 
-    `held` lists the fault rules that hold messages of the level, which are not among the `pending` ones.
+    `delay_offset` is the offset of the next message to deliver in the level's queue, and `max_offset` the end
+    of the queue. `held` has the messages that are held past their due time, which `pending` does not count.
     """
 
     level: int
@@ -48,11 +49,12 @@ class LevelOut(msgspec.Struct, frozen=True):
 
 
 class TimedOut(msgspec.Struct, frozen=True):
-    """The messages with an absolute due time, and the files of the delay `scheme` that keeps them.
+    """The messages with an absolute due time, and the files of the delay `scheme` that stores them.
 
-    `parts` counts the directories or files in the scheme's folder, such as one for each second or day.
-    `quarantined` counts damaged files, which are in the quarantine, and `unremoved` files of delivered or
-    cancelled messages that could not be removed. `held` is as in a level.
+    `parts` is the number of directories or files in the scheme's folder, such as one for each second or day.
+    `quarantined` is the number of damaged files in the quarantine. `unremoved` is the number of files that
+    could not be removed after their messages were delivered or cancelled. `held` has the same meaning as in a
+    level.
     """
 
     scheme: str
@@ -78,7 +80,7 @@ class WhichPending(Input, frozen=True):
 
     topic: TopicName | UnsetType = UNSET
     level: Annotated[int, Meta(ge=1, le=1024, description="Delay level")] | UnsetType = UNSET
-    timed: Annotated[bool, Meta(description="Only those with an absolute due time")] = False
+    timed: Annotated[bool, Meta(description="Only messages with an absolute due time")] = False
 
 
 class PendingPage(WhichPending, frozen=True):
@@ -89,9 +91,9 @@ class PendingPage(WhichPending, frozen=True):
 
 
 class DelayedOut(MessageOut, frozen=True, kw_only=True):
-    """A parked message. `level` is null if it has an absolute due time.
+    """A parked message. `level` is null if the message has an absolute due time.
 
-    `fault` is the name of the fault rule that holds it after its due time.
+    `fault` names the fault rule, or other cause, that holds the message past its due time.
     """
 
     level: int | None
@@ -101,7 +103,7 @@ class DelayedOut(MessageOut, frozen=True, kw_only=True):
 class DelayedList(msgspec.Struct, frozen=True):
     """A page of pending messages, oldest first. `next_after` is the next page's `after`; null at the end.
 
-    A page ends early with the message that brings its bodies to 4 MiB.
+    A page ends early once its bodies have 4 MiB in total.
     """
 
     messages: list[DelayedOut]
@@ -109,13 +111,13 @@ class DelayedList(msgspec.Struct, frozen=True):
 
 
 class FirstDue(Input, frozen=True):
-    """How many messages to list."""
+    """The number of messages to list."""
 
     max: PageSize = 100
 
 
 class FirstDueList(msgspec.Struct, frozen=True):
-    """Messages with an absolute due time, the first due first. Large bodies end the list early."""
+    """Messages with an absolute due time, ordered by due time. Large bodies end the list early."""
 
     messages: list[DelayedOut]
 
@@ -137,7 +139,7 @@ DELAYED = RouteGroup("delayed", "Delayed messages and the delay levels")
 
 @Route(DELAYED, "GET /v1/levels", "Show the delay levels")
 async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
-    """Returns all levels, with their numbers of pending messages."""
+    """Returns the figures of all delay levels, and of the messages with an absolute due time."""
     held = await call.broker.held.overdue()
     timed, files = call.broker.schemes.timed_figures(), call.broker.schemes.file_figures()
     return LevelsOut(
@@ -165,7 +167,7 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
 
 @Route(DELAYED, "GET /v1/delayed", "List pending messages", errors=[TopicNotFoundError], needs=reads_messages)
 async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
-    """Messages that wait for their due time, in order of arrival."""
+    """Returns messages that wait for their due time, in order of arrival."""
     load = load_of(call.request)
     async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
         found = await call.broker.pending.list(
@@ -185,7 +187,7 @@ async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
 
 @Route(DELAYED, "GET /v1/timed", "List messages with an absolute due time, by due time")
 async def first_due(call: ApiCall, which: FirstDue) -> FirstDueList:
-    """The messages with an absolute due time that are due first."""
+    """Returns the messages with an absolute due time that are due first."""
     found = await call.broker.pending.first_due(which.max)
     return FirstDueList([_delayed(call, one) for one in found])
 
@@ -198,7 +200,7 @@ async def first_due(call: ApiCall, which: FirstDue) -> FirstDueList:
     needs=on_topic(Action.UPDATE),
 )
 async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
-    """Cancels all messages that are pending now. Messages that arrive during the request may stay."""
+    """Cancels the selected messages that are pending now. Messages that arrive meanwhile may remain."""
     found = await call.broker.pending.cancel_all(_filter(which))
     return CancelledOut(found)
 
@@ -212,9 +214,9 @@ async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
     needs=on_topic(Action.UPDATE),
 )
 async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> DeliveredOut:
-    """Delivers all messages that are pending now; the ledger marks the deliveries as forced.
+    """Delivers the selected messages that are pending now. The ledger marks the deliveries as forced.
 
-    Messages that arrive during the request may stay.
+    Messages that arrive during the request may remain pending.
     """
     found = await call.broker.pending.deliver_all(_filter(which))
     return DeliveredOut(found)
@@ -227,7 +229,7 @@ async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> Deliver
     errors=[MessageNotFoundError, NotPendingError],
 )
 async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
-    """Afterwards, the message will never be delivered."""
+    """The message will never be delivered."""
     return _delayed(call, await call.broker.pending.cancel(path.message_id))
 
 
@@ -238,7 +240,7 @@ async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
     errors=[MessageNotFoundError, NotPendingError],
 )
 async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
-    """Delivers it before its due time; the ledger marks the delivery as forced."""
+    """Delivers the message before its due time. The ledger marks the delivery as forced."""
     return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
 
 
@@ -247,7 +249,7 @@ def _filter(which: WhichPending) -> PendingFilter:
 
 
 def held_out(held: Iterable[HeldBy]) -> list[HeldByOut]:
-    """The rules that hold messages, in the form for responses."""
+    """Convert the held messages for a response."""
     return [HeldByOut(one.fault, one.messages, one.oldest_us // US_PER_MS) for one in held]
 
 

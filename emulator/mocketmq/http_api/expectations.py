@@ -1,6 +1,7 @@
-"""Routes for tests: find sent messages and their outcomes, wait for messages, list unexpected ones and leaks.
+"""Routes for tests: find sent messages, wait for messages, list unexpected messages and leaks.
 
-A leak is a delivered message that a consumer group has not acknowledged.
+An unexpected message is one that no request with ``expected`` has found. A leak is a delivered message that a
+consumer group has not acknowledged.
 """
 
 from collections.abc import Mapping
@@ -42,10 +43,10 @@ _Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 class MatcherIn(Input, frozen=True):
     """Criteria for messages; a message must meet all of them.
 
-    `body` is the body as text, or any other JSON value except null that equals the parsed body; `body_base64`
-    is the body as bytes. `json_path` maps paths, such as `$.order.id`, `$.lines[0].sku` or `$.lines[*]['unit
-    price']`, to the expected values. A message may have more than the given `properties`. `delay_level` is
-    compared after clamping.
+    `body` is the body as text, or another JSON value, except null, that must equal the parsed body.
+    `body_base64` is the body as bytes. `json_path` maps paths, such as `$.order.id`, `$.lines[0].sku` or
+    `$.lines[*]['unit price']`, to the expected values. A message may have other properties besides the given
+    `properties`. `delay_level` is compared with the level after clamping.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {"not": {"required": ["body", "body_base64"]}}
@@ -62,23 +63,21 @@ class MatcherIn(Input, frozen=True):
     max: Most = 100
     expected: Annotated[
         bool,
-        Meta(
-            description="Whether the found messages count as expected, which excludes them from `unexpected`"
-        ),
+        Meta(description="Whether the found messages count as expected, so that `unexpected` omits them"),
     ] = False
 
 
 class WaitIn(MatcherIn, frozen=True):
     """The number of messages to wait for, at one or more stages, and criteria for the messages.
 
-    `delivered` counts every delivery to the topic; `acknowledged` needs a `group`, `dead` may have one. The
-    wait ends when there are at least this many messages. With `exactly` it also ends, unsuccessfully, at
-    more. It takes up to `wait` of real time, or `timeout_ms`; the duration takes precedence.
+    `delivered` counts every delivery to the topic. `acknowledged` needs a `group`; `dead` may have one. The
+    wait ends when at least this many messages have reached each stage. With `exactly`, it also ends, without
+    success, when more messages have. It takes up to `wait` of real time, or `timeout_ms`; the duration takes
+    precedence.
 
-
-    With `advance`, the wait moves the clock, by this much at most: to each instant that the messages wait
-    for, such as their due times and retries. While consumers have messages, or could take them, the clock
-    moves after `pause` of real time, or `pause_ms`, without any change.
+    With `advance`, the wait moves the clock to each instant that the messages wait for, such as their due
+    times and retries, but by at most `advance` in total. While a consumer has a message or could receive one,
+    the clock moves only after `pause` of real time, or `pause_ms`, without any change.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -104,14 +103,14 @@ class WaitIn(MatcherIn, frozen=True):
 
 
 class NearMissOut(msgspec.Struct, frozen=True):
-    """A message that meets the criteria only in part, and how it differs."""
+    """A message that meets only some of the criteria, and its differences from the criteria."""
 
     message: SeenOut
     differences: list[str]
 
 
 class SeenList(msgspec.Struct, frozen=True):
-    """The number of messages, and the newest of them, oldest first. `explanation` is a summary in words."""
+    """The number of messages, and the newest messages, oldest first. `explanation` is a summary in words."""
 
     count: int
     messages: list[SeenOut]
@@ -119,11 +118,11 @@ class SeenList(msgspec.Struct, frozen=True):
 
 
 class Awaited(msgspec.Struct, frozen=True):
-    """The number of matching messages at each stage; `reached` says whether the wait succeeded.
+    """The number of matching messages at each stage. `reached` says whether the wait succeeded.
 
-    `messages` have reached every requested stage. If they are too few, `near_misses` has the most similar
-    messages, and `explanation` says in words what is missing. With `advance`, the clock was moved `moves`
-    times, by `moved_ms` in total.
+    `messages` are those that have reached every requested stage. If there are too few, `near_misses` has the
+    most similar messages, and `explanation` describes what is missing. With `advance`, the wait moved the
+    clock `moves` times, by `moved_ms` in total.
     """
 
     reached: bool
@@ -146,7 +145,7 @@ class UnexpectedIn(Input, frozen=True):
 
 
 class LeaksIn(Input, frozen=True):
-    """The consumer group, by default all, and how long to wait for the list to become empty.
+    """The consumer group to check, by default all groups, and how long to wait until there are no leaks.
 
     `timeout_ms` is `wait` in milliseconds; the duration takes precedence.
     """
@@ -158,7 +157,7 @@ class LeaksIn(Input, frozen=True):
 
 
 class LeakOut(msgspec.Struct, frozen=True):
-    """A message that a group has not acknowledged, with its `state` there, until `until_ms` if known."""
+    """A message that a group has not acknowledged, its `state` there, and the end of that state, if known."""
 
     group: str
     state: str
@@ -184,7 +183,7 @@ class EventsIn(Input, frozen=True):
 
 
 class EventsOut(msgspec.Struct, frozen=True):
-    """The newest events, oldest first. `more` says whether there are earlier ones."""
+    """The newest events, oldest first. `more` says whether there are earlier events."""
 
     events: list[EventOut]
     more: bool
@@ -217,10 +216,10 @@ async def sent(call: ApiCall, path: TopicPath, which: MatcherIn) -> SeenList:
     needs=waits,
 )
 async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
-    """Answers when the counts since the last reset are reached, or when the time is up.
+    """Responds when the counts are reached, or when the time is up.
 
-    The topic need not exist yet if topics are created on first use. Messages below a pulling consumer's
-    committed offset count as acknowledged.
+    Only messages sent since the last reset count. The topic need not exist yet if topics are created on first
+    use. Messages below a pulling consumer's committed offset count as acknowledged.
     """
     broker = call.broker
     counts = {stage: getattr(what, stage) for stage in STAGES if getattr(what, stage) is not UNSET}
@@ -265,7 +264,7 @@ def _advance(what: WaitIn, max_wait_us: int) -> Advance | None:
     return Advance(parse_duration_us(what.advance, "advance"), pause_s)
 
 
-@Route(VERIFICATION, "GET /v1/unexpected", "List sent messages that nobody expected", needs=reads_messages)
+@Route(VERIFICATION, "GET /v1/unexpected", "List unexpected messages", needs=reads_messages)
 async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     """Returns messages sent since the last reset that no request with `expected` has found."""
     found = await call.broker.expectations.unexpected(given(which.topic), which.max)
@@ -289,7 +288,7 @@ async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
 
 @Route(VERIFICATION, "GET /v1/events", "List recent events")
 async def events(call: ApiCall, which: EventsIn) -> EventsOut:
-    """Returns what happened to messages, brokers and the clock, and faults, since the last full reset."""
+    """Returns the events since the last full reset: of messages, brokers, the clock and injected faults."""
     found, more = await call.broker.events.newest(which.max)
     return EventsOut([answer_from(EventOut, one) for one in found], more)
 

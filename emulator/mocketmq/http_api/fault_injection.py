@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def clients_of(request: web.BaseRequest) -> tuple[str, ...]:
-    """The names by which fault rules match a client, which are its address with and without the port."""
+    """The names of a client that fault rules can match: its address with and without the port."""
     client = client_of(request)
     return client, peer_host(client)
 
@@ -37,5 +37,5 @@ async def serve_with_faults(
             await injection.fault.gone.wait()
         if request.transport is not None:
             request.transport.close()
-        # Wait without end, because the server cancels the handlers of closed connections.
+        # Wait forever: the server cancels this handler when the connection is closed.
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]

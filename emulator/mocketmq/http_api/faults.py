@@ -19,11 +19,12 @@ class FaultIn(FaultRule, Input, frozen=True):
 
 
 class FaultOut(FaultRule, frozen=True, kw_only=True):
-    """A fault rule with its counts: `matched` requests or deliveries, and faults `fired`.
+    """A fault rule with its counts.
 
-    `held` counts deliveries that the rule currently holds back, and repeats still to come.
-
-    `state` is `waiting` before its start, `active`, `spent` after the last of `next`, or `over`.
+    `matched` is the number of requests or deliveries that the rule matched, and `fired` the number of faults
+    that it injected. `held` is the number of deliveries that the rule holds back now, or will repeat later.
+    `state` is `waiting` before the rule's start, `active`, `spent` once the rule has fired `next` times, or
+    `over`.
     """
 
     state: State
@@ -57,7 +58,7 @@ FAULTS = RouteGroup("faults", "Injected faults")
 
 @Route(FAULTS, "POST /v1/faults", "Add a fault rule", status=201, errors=[InvalidArgumentError])
 async def add_fault(call: ApiCall, _: NoInput, rule: FaultIn) -> FaultOut:
-    """The rule takes effect at once, and ends by `DELETE` or a reset of everything."""
+    """The rule takes effect at once. It stays until a `DELETE`, or a reset of all topics, removes it."""
     return _out(call, await call.broker.faults.add_rule(rule), {})
 
 
@@ -83,7 +84,7 @@ async def fault(call: ApiCall, path: FaultPath) -> FaultOut:
 
 @Route(FAULTS, "DELETE /v1/faults/{fault}", "Remove a fault rule", errors=[FaultNotFoundError])
 async def delete_fault(call: ApiCall, path: FaultPath) -> FaultOut:
-    """Releases what the rule holds: sends late responses, closes connections, delivers held messages."""
+    """Also sends late responses, closes silent connections, and delivers messages that the rule held."""
     held = await call.broker.held.counts()
     return _out(call, (await call.broker.faults.remove_rules(path.fault))[0], held)
 

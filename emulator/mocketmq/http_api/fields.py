@@ -19,11 +19,11 @@ from mocketmq.message.names import GROUP_NAMES, MAX_QUEUE_NUMBER, TOPIC_NAMES
 LARGEST: Final = (1 << 63) - 1
 INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)
 ANY_FIELDS: Final = Meta(extra_json_schema={"additionalProperties": {"description": "any JSON value"}})
-"""An object with any fields. Without it, generators of clients take the object to have none."""
+"""An object with any fields. Without this, client generators assume that it has no fields."""
 
 
 def matching(pattern: str, rule: str) -> Meta:
-    """Make a type for text that matches the pattern. ``rule`` describes the pattern in words."""
+    """Constrain text to the pattern. ``rule`` describes the pattern in words."""
     return Meta(pattern=pattern, description=rule)
 
 
@@ -86,7 +86,7 @@ Named = TypeVar("Named", bound=HasName)
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of parameters and bodies that a client sends."""
+    """Base class of the parameters and bodies that clients send."""
 
 
 class NoInput(Input, frozen=True):
@@ -100,10 +100,10 @@ class TopicPath(Input, frozen=True):
 
 
 class NameSearch(Input, frozen=True):
-    """Selects names, in sorted order. Without `max`, there is only one page."""
+    """Selects objects by name, sorted by name. Without `max`, there is only one page."""
 
     search: (
-        Annotated[str, Meta(min_length=1, max_length=255, description="A part of the name; case is ignored")]
+        Annotated[str, Meta(min_length=1, max_length=255, description="Part of the name; case is ignored")]
         | UnsetType
     ) = UNSET
     after: (
@@ -113,9 +113,9 @@ class NameSearch(Input, frozen=True):
     max: PageSize | UnsetType = UNSET
 
     def page_of(self, named: Iterable[Named]) -> tuple[list[Named], int, str | None]:
-        """Return a page of the objects, which are sorted by name; the number of matches; and a name.
+        """Return a page of the objects, the number of matches, and the name after which the next page begins.
 
-        The name is that of the page's last object, or None if there is no further page.
+        The objects in ``named`` must be sorted by name. The name is None on the last page.
         """
         search = "" if self.search is UNSET else self.search.lower()
         found = [one for one in named if search in one.name.lower()]
@@ -146,8 +146,8 @@ AnInput = TypeVar("AnInput", bound=type[Input])
 def duration_us(text: str | UnsetType, ms: int, field: str, limits: tuple[int, int], allows: str = "") -> int:
     """Return a duration in microseconds, from the text in ``field`` or, if it is unset, from milliseconds.
 
-    ``limits`` apply to the text, because the type of the milliseconds checks its own. ``allows`` ends the
-    error's sentence with the origin of the limits.
+    ``limits`` apply only to the text, because the type of the milliseconds has its own limits. ``allows`` is
+    the end of the error message; it names the origin of the limits.
     """
     if text is UNSET:
         return ms * US_PER_MS
@@ -159,7 +159,7 @@ def duration_us(text: str | UnsetType, ms: int, field: str, limits: tuple[int, i
 
 
 def allowed_by(setting: str) -> str:
-    """The end of a sentence about a maximum: the setting that defines it."""
+    """The end of a sentence about a maximum, which names the setting that defines it."""
     return f", the most that the setting {setting} allows"
 
 

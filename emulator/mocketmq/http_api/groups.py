@@ -43,11 +43,12 @@ from mocketmq.message.names import TOPIC_NAMES, dead_letter_topic
 
 
 class GroupQueueOut(msgspec.Struct, frozen=True):
-    """A group's position in a queue. `lag` counts messages from `committed_offset` to the end.
+    """A group's progress in a queue. `lag` is the number of messages from `committed_offset` to the end.
 
-    `in_flight` counts the messages among them that consumers have. `retrying` counts messages that failed and
-    wait for their next attempt: given back, and then not yet part of `lag`, or postponed by a consumer that
-    changed the invisible time. `lite_topic` names the lite topic of which it is the queue; else it is null.
+    `in_flight` is the number of messages that consumers have received but not settled. `retrying` is the
+    number of messages that failed and wait for their next attempt: messages that were given back, which `lag`
+    does not count yet, and messages that a consumer postponed by changing their invisible time. `lite_topic`
+    is the name of the lite topic that the queue belongs to, or null.
     """
 
     topic: str
@@ -61,12 +62,12 @@ class GroupQueueOut(msgspec.Struct, frozen=True):
 
 
 class GroupOut(msgspec.Struct, frozen=True):
-    """A consumer group, and its position in each queue that it has consumed from or has retries in.
+    """A consumer group, and its progress in each queue that it has consumed, and in each of its retry queues.
 
-    `dead_letters` counts the messages of its dead-letter topic; `members` are the ids of connected clients.
-    With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
-    topic of type `priority` get the highest priority first. It consumes the lite topics of `lite_parent`,
-    if it has one.
+    `dead_letters` is the number of messages in its dead-letter topic; `members` are the ids of connected
+    clients. With `fifo`, its gRPC clients consume in order. `priority_factor` is the percentage of receives
+    from a topic of type `priority` that get the highest priority first. `lite_parent` is the topic whose lite
+    topics the group consumes, or null.
     """
 
     name: str
@@ -114,12 +115,13 @@ class DeletedGroupOut(msgspec.Struct, frozen=True):
 class GroupIn(Input, frozen=True):
     """Settings of a consumer group. `retry_queues` is the number of queues of `%RETRY%group`.
 
-    With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
-    topic of type `priority` get the highest priority first. A setting that is omitted does
-    not change.
+    With `fifo`, its gRPC clients consume in order. `priority_factor` is the percentage of receives from a
+    topic of type `priority` that get the highest priority first. If omitted, `max_retries` and `retry_queues`
+    get their defaults, and other settings do not change.
 
-    The group consumes the lite topics of `lite_parent`, up to `lite_quota` for each client. With
-    `lite_exclusive` one client at a time has a lite topic, with `lite_wildcard` each client has all of them.
+    The group consumes the lite topics of `lite_parent`. Each client may subscribe to up to `lite_quota` of
+    them. With `lite_exclusive`, only one client at a time may subscribe to a lite topic. With
+    `lite_wildcard`, each client gets the messages of all lite topics.
     """
 
     max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
@@ -135,8 +137,8 @@ class GroupIn(Input, frozen=True):
 class ResetGroupIn(Input, frozen=True):
     """The new position of the group in all queues of `topic`, or only in the queue `queue_id`.
 
-    At most one of these may be given: `to`, which is `start` (the default) or `end`; `instant_ms`, for the
-    first message stored then or later; `offset`, for an offset in one queue.
+    At most one of `to`, `instant_ms` and `offset` may be given. `to` is `start`, the default, or `end`.
+    `instant_ms` selects the first message stored at that instant or later. `offset` needs a `queue_id`.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -158,7 +160,7 @@ GROUPS = RouteGroup("groups", "Consumer groups, their committed offsets and lag"
 
 @Route(GROUPS, "GET /v1/groups", "List the consumer groups", needs=every("Group"))
 async def groups(call: ApiCall, which: GroupsIn) -> GroupsOut:
-    """Returns all consumer groups, or a page of those that match, with their positions in each queue."""
+    """Returns all consumer groups, or a page of those that match, with their progress in each queue."""
     retries = await call.broker.group_progress.waiting_retries()
     known = call.broker.consuming_groups
     wanted = [one for one in known if which.topic in (UNSET, *(queue.topic for queue in one.queues))]
@@ -174,7 +176,7 @@ async def groups(call: ApiCall, which: GroupsIn) -> GroupsOut:
     needs=on_group(Action.GET),
 )
 async def group(call: ApiCall, path: GroupPath) -> GroupOut:
-    """Returns a consumer group, with its position in each queue."""
+    """Returns a consumer group, with its progress in each queue."""
     return await _one_group(call.broker, call.broker.consuming_groups.get(path.group))
 
 
@@ -186,7 +188,7 @@ async def group(call: ApiCall, path: GroupPath) -> GroupOut:
     needs=on_group(Action.CREATE),
 )
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
-    """Answers once the group is durable."""
+    """Responds once the group is durable."""
     known = call.broker.registry.groups.find_group(path.group)
     config = known.config if known else USUAL
     if wanted.fifo is not UNSET:
@@ -214,10 +216,10 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
     needs=resets_group,
 )
 async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> GroupOut:
-    """Messages in flight become visible again, and their receipts invalid.
+    """Messages in flight become visible again, and their receipts become invalid.
 
-    Connected consumers continue at the new offsets. Offsets that they commit before they learn of the reset
-    are ignored.
+    Connected consumers continue at the new offsets. The broker ignores offsets that they commit before they
+    are notified of the reset.
     """
     given = {"to": where.to, "instant_ms": where.instant_ms, "offset": where.offset}
     first, *more = [name for name, value in given.items() if value is not UNSET] or ["to"]
@@ -246,7 +248,7 @@ async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> Gr
     needs=on_group(Action.DELETE),
 )
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
-    """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
+    """Also deletes the group's committed offsets. Retries and dead letters stay in their topics."""
     await call.broker.consuming_groups.delete(path.group, clean_offsets=True)
     return DeletedGroupOut(path.group)
 

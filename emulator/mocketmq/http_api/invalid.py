@@ -1,4 +1,4 @@
-"""Turns a decoder's errors into sentences with the field, its value, and the values that its type allows."""
+"""Turns decoding errors into errors that name the field, its value, and the values that its type allows."""
 
 import re
 from typing import Any, Final
@@ -24,7 +24,10 @@ class _Missing:
 def invalid_argument(
     error: msgspec.ValidationError, kind: type[msgspec.Struct], given: object
 ) -> InvalidArgumentError:
-    """Make the error with field, value and rule. ``given`` is the value that is not of type ``kind``."""
+    """Convert the error to one that names the field, its value and the rule.
+
+    ``given`` is the value that could not be decoded as ``kind``.
+    """
     place = _PLACE.match(str(error))
     what, path = (place["what"], place["path"] or "") if place else (str(error), "")
     definitions: dict[str, Schema] = msgspec.json.schema(kind)["$defs"]
@@ -54,7 +57,7 @@ def _step(definitions: dict[str, Schema], schema: Schema, step: str) -> Schema:
 
 
 def _value(value: Any, step: str) -> object:
-    if step == "[...]":  # an entry of an object, which the decoder does not name
+    if step == "[...]":  # an entry of an object; the decoder does not say which one
         return value
     if step.startswith("["):
         index = int(step[1:-1])

@@ -13,9 +13,9 @@ from mocketmq.open_ports import BrokerDoors, OpenPort
 UNMATCHED = "unmatched"
 """Path template under which requests without a matching route are counted."""
 _RECORDED: Final = ("v1", "topics")
-"""First segments of the paths of both protocols. The console's files, metrics and health are left out."""
+"""First path segments of the recorded protocols. The console's files, metrics and health are not recorded."""
 _CONNECTION, _NUMBER = "tap_connection", "tap_number"
-"""Names under which a request keeps the numbers of its connection and of itself."""
+"""Keys under which a request stores the number of its connection and its own number."""
 
 
 class RoutedResponse(NamedTuple):
@@ -44,7 +44,7 @@ class PackedBodyError(HttpError):
 class Listener(NamedTuple):
     """A port, the handlers of paths by their first segment, and the handler of all other paths.
 
-    Pages of other sites may link to paths with a first segment in ``pages``.
+    Other sites may link to paths whose first segment is in ``pages``.
     """
 
     door: str  # the port's name
@@ -55,7 +55,10 @@ class Listener(NamedTuple):
     pages: Collection[str] = ()
 
     def answer(self, request: web.BaseRequest) -> Awaitable[RoutedResponse]:
-        """Pass the request to the handler of its path. A request from a page of another site is refused."""
+        """Pass the request to the handler of its path.
+
+        Refuses a request from a page of another site, and a request with a compressed body.
+        """
         segment = request.rel_url.raw_path[1:].partition("/")[0]
         try:
             self.guard.check(request, may_be_linked=segment in self.pages)
@@ -78,21 +81,21 @@ class OtherDoors(NamedTuple):
     listeners: Sequence[Listener]  # on separate ports
     metrics: Sequence[Callable[[], Iterable[Any]]]
     doors: Mapping[str, OpenPort]  # ports that are already open, by name
-    brokers: Mapping[str, BrokerDoors]  # those of each broker, if there are several
-    name_servers: Sequence[OpenPort]  # likewise
+    brokers: Mapping[str, BrokerDoors]  # open ports of each broker, if there are several
+    name_servers: Sequence[OpenPort]  # open ports of all name servers, if there are several
 
 
 class HttpTap:
-    """Reports requests of the JSON API and of Aliyun's protocol to the tap of the doors.
+    """Reports requests of the JSON API and of Aliyun's protocol, and their responses, to the ``DoorTap``.
 
-    A request is reported once its body has been read, so before it takes effect, and then its answer.
+    A request is reported when its body has been read, and thus before the request takes effect.
     """
 
     def __init__(self, tap: DoorTap) -> None:
         self._tap = tap
 
     async def answer(self, listener: Listener, request: web.BaseRequest, connection: int) -> RoutedResponse:
-        """Answer the request like the listener, and report both."""
+        """Serve the request through the listener; report the request and its response."""
         segment = request.rel_url.raw_path[1:].partition("/")[0]
         if segment not in _RECORDED:
             return await listener.answer(request)
@@ -108,7 +111,7 @@ class HttpTap:
         return routed
 
     def read(self, request: web.BaseRequest, body: bytes) -> None:
-        """Report a request with its body, once."""
+        """Report a request with its body, unless it was already reported."""
         if _CONNECTION in request and _NUMBER not in request:
             read = HttpRequestRead(request.method, request.raw_path, request.content_type, body)
             request[_NUMBER] = self._tap.asked(request[_CONNECTION], read)

@@ -29,11 +29,12 @@ _HEADERS: Final = {
 
 
 class RecordOut(msgspec.Struct, frozen=True):
-    """A summary of a stored record. `topic` is the destination, `preview` the beginning of the body.
+    """A summary of a stored record. `topic` is the destination, and `preview` the beginning of the body.
 
-    `kind` is `sent`, `committed`, `parked`, `held` (by a fault, after its due time), `retried`, `delivered`,
-    `forced` (delivered by hand), `cancelled`, `prepared` (a half message) or `dead`. `group` is the consumer
-    group that gave the message back. `lateness_us` is null except for a delivery by the broker itself.
+    `kind` is `sent`, `committed`, `parked`, `held` (by a fault, past its due time), `retried`, `delivered`,
+    `forced` (delivered by hand), `cancelled`, `lost` (by a crash), `prepared` (a half message), `abandoned`
+    (a half message that was never decided) or `dead`. `group` is the consumer group that gave the message
+    back. `lateness_us` is null except for a delivery that was not forced.
     """
 
     log_offset: int
@@ -54,7 +55,7 @@ class RecordOut(msgspec.Struct, frozen=True):
 
 
 class RecordsIn(Input, frozen=True):
-    """Criteria for records; a record must meet all. `text` is in body, properties or unique key."""
+    """Criteria for records; a record must meet all. `text` must occur in body, properties or unique key."""
 
     topic: TopicName | UnsetType = UNSET
     tag: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
@@ -75,11 +76,12 @@ class RecordsOut(msgspec.Struct, frozen=True):
 
 
 class LaneOut(msgspec.Struct, frozen=True):
-    """A delay level; without `level`, all messages with an absolute due time.
+    """A delay level or, if `level` is null, all messages with an absolute due time.
 
-    `delivered` counts deliveries in the last minute of real time. `curve` lists instants in ascending order,
-    each with the number of pending messages that are due by then; interpolate linearly between two points.
-    Messages held by an injected fault count as pending and overdue; `held` names the rules.
+    `delivered` is the number of deliveries in the last minute of real time. `curve` lists instants in
+    ascending order, each with the number of pending messages that are due by then; interpolate linearly
+    between two points. Messages held by an injected fault count as pending and overdue; `held` names the
+    rules.
     """
 
     level: int | None
@@ -94,9 +96,9 @@ class LaneOut(msgspec.Struct, frozen=True):
 
 
 class NextDueOut(msgspec.Struct, frozen=True):
-    """The next due time, the levels with messages due then, and the record of the first message.
+    """The next due time, and the levels with messages that are due then. Level 0 means absolute due times.
 
-    Level 0 stands for absolute due times.
+    `record` is the first of these messages, or null if it has an absolute due time.
     """
 
     instant_ms: int
@@ -105,7 +107,7 @@ class NextDueOut(msgspec.Struct, frozen=True):
 
 
 class SpreadOut(msgspec.Struct, frozen=True):
-    """The lateness of `count` deliveries, `age_s` seconds ago. `level` is 0 for absolute due times."""
+    """The lateness of `count` deliveries of a `level` (0 for absolute due times), or `age_s` seconds ago."""
 
     count: int
     p50_us: int
@@ -118,7 +120,8 @@ class SpreadOut(msgspec.Struct, frozen=True):
 class LatenessOut(msgspec.Struct, frozen=True):
     """The lateness in the last five minutes of real time: overall, by level, and in steps of five seconds.
 
-    Deliveries by hand, and those that a fault put off, are left out. Percentiles are accurate to 1 %.
+    Forced deliveries, and messages that were held past their due time, do not count. Percentiles are accurate
+    to 1 %; from 10 s on, to one second.
     """
 
     in_all: SpreadOut
@@ -127,9 +130,10 @@ class LatenessOut(msgspec.Struct, frozen=True):
 
 
 class StateOut(msgspec.Struct, frozen=True):
-    """All figures at one instant. The clock runs `rate` times as fast as the wall clock `wall_ms`.
+    """All figures at one instant, `now_ms` on the broker's clock.
 
-    `commits` counts transactions. While it stays the same, nothing in the store has changed.
+    The clock runs `rate` times as fast as the wall clock, which shows `wall_ms`. `commits` is the number of
+    transactions since the broker started. While it stays the same, nothing in the store has changed.
     """
 
     now_ms: int
@@ -146,7 +150,7 @@ class StateOut(msgspec.Struct, frozen=True):
 
 
 class ArrivalsOut(msgspec.Struct, frozen=True):
-    """The newest records since the previous event, newest first. `missed` counts those that were left out.
+    """The newest records since the previous event, newest first. `missed` is the number of omitted records.
 
     `next_offset` is the log offset that the next record will get. It is also the `id` of the event.
     """
@@ -161,7 +165,7 @@ class StreamIn(Input, frozen=True):
 
     after: (
         Annotated[
-            int, Meta(ge=0, le=LARGEST, description="The last event's `id`, as in the header `Last-Event-ID`")
+            int, Meta(ge=0, le=LARGEST, description="The last event's `id`, if no `Last-Event-ID` is sent")
         ]
         | UnsetType
     ) = UNSET
@@ -178,11 +182,11 @@ LIVE = RouteGroup("live", "The broker's live state and its newest records")
     events={"state": StateOut, "arrivals": ArrivalsOut},
 )
 async def stream(call: ApiCall, where: StreamIn) -> web.StreamResponse:
-    """Sends server-sent events: `state`, which replaces the previous one, and `arrivals` after stores.
+    """Sends server-sent events: `state` with all current figures, and `arrivals` with new records.
 
-    The first events come at once, later events at most three times a second, and a `state` at least every
-    10 s. The stream ends when the client disconnects or the broker stops. A client that is slow, or
-    reconnects with `Last-Event-ID`, gets the newest 50 records and the number of records that it missed.
+    The first events come at once, later events at most three times a second, and a `state` at least every 10
+    s. The stream ends when the client disconnects or the broker stops. A client that is slow, or reconnects
+    with `Last-Event-ID`, gets the newest 50 records and the number of records that it missed.
     """
     if not call.api.is_ready:
         raise StoppingError("the broker is starting or stopping")

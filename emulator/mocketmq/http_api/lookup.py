@@ -40,11 +40,11 @@ _MAX_GROUPS = 20
 class MessageStateOut(msgspec.Struct, frozen=True):
     """A summary of a message, from its newest record. `topic` is the topic to which it was sent.
 
-    `consumption` is `never taken`, `in flight`, `to be redelivered`, `to be retried` or `acknowledged`, or
-    null while consumers cannot see the message. `groups` has its state in up to 20 consumer groups, and
-    `group` is the one that gave the message back. `store_ms` is the time at which the newest record was
-    stored; `lateness_us` is the lateness of the delivery after a delay. `preview` is the beginning of the
-    body.
+    `consumption` is `never taken`, `in flight`, `to be redelivered`, `to be retried` or `acknowledged`. It is
+    null unless the message is visible to consumers or waits for a retry. `groups` has the message's state in
+    up to 20 consumer groups, and `group` is the group that gave the message back. `store_ms` is the time at
+    which the newest record was stored; `lateness_us` is the lateness of the delivery after a delay. `preview`
+    is the beginning of the body.
     """
 
     message_id: str
@@ -65,7 +65,7 @@ class MessageStateOut(msgspec.Struct, frozen=True):
 
 
 class MessageStatesIn(Input, frozen=True):
-    """Criteria for messages; a message must meet all. `text` is in body, properties or unique key."""
+    """Criteria for messages; a message must meet all. `text` must occur in body, properties or unique key."""
 
     topic: TopicName | UnsetType = UNSET
     state: (
@@ -90,7 +90,7 @@ class MessageStatesIn(Input, frozen=True):
 class MessageStatesOut(msgspec.Struct, frozen=True):
     """Messages, newest first. `next_before` is the next page's `before`, or null at the end of the list.
 
-    A page that takes long ends early, and may even be empty.
+    If the search takes long, the page ends early, and may even be empty.
     """
 
     messages: list[MessageStateOut]
@@ -107,13 +107,13 @@ class MessageRange(TopicPath, frozen=True):
 
 
 class Browse(MessageRange, frozen=True, kw_only=True):
-    """A range of a queue."""
+    """A range of messages in a queue."""
 
     queue_id: QueueId
 
 
 class BrowseLiteTopic(MessageRange, frozen=True, kw_only=True):
-    """A range of a lite topic."""
+    """A range of messages in a lite topic."""
 
     lite_topic: LiteTopicName
 
@@ -121,7 +121,7 @@ class BrowseLiteTopic(MessageRange, frozen=True, kw_only=True):
 class Browsed(msgspec.Struct, frozen=True):
     """Messages of a queue or a lite topic.
 
-    `next_offset` is the next page's offset, `status` RocketMQ's pull status.
+    `next_offset` is the offset of the next page, and `status` is RocketMQ's pull status.
     """
 
     status: PullStatus
@@ -134,12 +134,11 @@ class Browsed(msgspec.Struct, frozen=True):
 class MessageHistoryOut(msgspec.Struct, frozen=True):
     """The records of a message, and its events. `state` is the state of the newest record.
 
-    If the bodies have more than 4 MiB in total, the oldest records are left out, with their events, and
-    `omitted` counts them; 0 otherwise.
-
-    `consumption` is `never taken`, `in flight`, `to be redelivered`, `to be retried` or `acknowledged`, or
-    null while consumers cannot see the message. `life` lists the events in order; for a pending message, the
-    expected events follow. The lists after `life` have the instants of each stage in microseconds.
+    If the bodies have more than 4 MiB in total, the oldest records and their events are omitted; `omitted` is
+    the number of omitted records. `consumption` is `never taken`, `in flight`, `to be redelivered`, `to be
+    retried` or `acknowledged`. It is null unless the message is visible to consumers or waits for a retry.
+    `life` lists the events in order, followed by the expected events of a pending message. The lists after
+    `life` have the instants of each stage in microseconds.
     """
 
     message_id: str
@@ -155,7 +154,7 @@ class MessageHistoryOut(msgspec.Struct, frozen=True):
 
 
 class ByKey(Input, frozen=True):
-    """Messages with a key."""
+    """The key of the messages to find."""
 
     key: Annotated[str, Meta(min_length=1, max_length=255, description="One of the message's `keys`")]
     topic: TopicName | UnsetType = UNSET
@@ -179,7 +178,7 @@ LOOKUP = RouteGroup("lookup", "Look at messages without consuming them")
     needs=reads_messages,
 )
 async def browse(call: ApiCall, where: Browse) -> Browsed:
-    """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
+    """Reads at most 4 MiB, unless the first message alone is larger. No group's offset changes."""
     return await _browsed(call, where, partial(call.broker.pull.browse, where.topic, where.queue_id))
 
 
@@ -191,7 +190,7 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
     needs=reads_messages,
 )
 async def browse_lite_topic(call: ApiCall, where: BrowseLiteTopic) -> Browsed:
-    """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
+    """Reads at most 4 MiB, unless the first message alone is larger. No group's offset changes."""
     read = partial(call.broker.pull.browse_lite_topic, where.topic, where.lite_topic)
     return await _browsed(call, where, read)
 
@@ -238,10 +237,7 @@ async def _browsed(
 
 @Route(LOOKUP, "GET /v1/messages", "Find messages by key", needs=reads_messages)
 async def by_key(call: ApiCall, what: ByKey) -> Messages:
-    """Finds messages by one of their `keys`, in one topic or all.
-
-    Their bodies have at most 4 MiB in total, unless the first alone is larger.
-    """
+    """Finds messages by one of their `keys`. Their bodies take at most 4 MiB, unless the first is larger."""
     load = load_of(call.request)
     async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
         found = await call.broker.histories.by_key(what.key, given(what.topic), what.max, max_bytes)
@@ -253,7 +249,7 @@ async def by_key(call: ApiCall, what: ByKey) -> Messages:
     LOOKUP, "GET /v1/message-states", "List messages with their states, newest first", needs=reads_messages
 )
 async def message_states(call: ApiCall, which: MessageStatesIn) -> MessageStatesOut:
-    """One row for each message, whatever number of records it has.
+    """Returns one entry for each message, whatever its number of records.
 
     A search that takes longer than about a second ends early, with `next_before` for the next request. Bodies
     that a client compressed are not searched.

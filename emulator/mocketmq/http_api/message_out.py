@@ -1,4 +1,4 @@
-"""Converts to JSON: stored messages, sent ones with their state in each consumer group, and events."""
+"""Converts stored messages, sent messages with their states in consumer groups, and events to JSON."""
 
 from typing import Annotated, Any
 
@@ -25,12 +25,11 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     """A stored message. A body that is not UTF-8 text is in `body_base64`, and `body` is null.
 
     Bodies that a client compressed with zlib are shown uncompressed, if they then fit `max_message_bytes`.
-    Otherwise `compression` names the compression of `body_base64`. `sys_flag` is as stored.
-    `due_ms`, `real_topic` and `real_queue_id` say when and where a parked message is delivered. A delivered
-    message has `parked_offset_message_id`. `priority` is null for a message without one, and so is
-    `lite_topic`, of which the queue has a negative `queue_id`; `trace_id` is null for a message whose
-    producer was not traced. `door` is the protocol by which the message was sent: `remoting`, `grpc`, `http`
-    or `aliyun`; null if an older version stored the message.
+    Otherwise `compression` names the compression of `body_base64`. `sys_flag` is as stored. A parked message
+    will be delivered at `due_ms` to the queue `real_queue_id` of `real_topic`. A message that was delivered
+    after a delay has `parked_offset_message_id`. `priority`, `lite_topic` and `trace_id` are null for a
+    message without them. The queue of a lite topic has a negative `queue_id`. `door` is how the message was
+    sent: `remoting`, `grpc`, `http`, `aliyun`, or `seed` for a seed; null if an older version stored it.
     """
 
     message_id: str
@@ -118,7 +117,7 @@ def _text(body: bytes) -> str | None:
 
 
 class AtGroup(msgspec.Struct, frozen=True):
-    """A message's state in a consumer group and its end, and how often a consumer received the message."""
+    """A message's state in a consumer group, the end of that state, and how often consumers received it."""
 
     group: str
     state: str
@@ -132,10 +131,10 @@ def at_group(group: str, status: GroupStatus) -> AtGroup:
 
 
 class SeenOut(msgspec.Struct, frozen=True):
-    """A message that was sent. `due_ms` is null if it was not delayed.
+    """A message that was sent. `due_ms` is null if the message was not delayed.
 
-    `state` is `pending`, `delivered`, `cancelled` or `lost` (by a crash). `delivered_ms` is when consumers
-    could first see the message. `text` is a summary in one line.
+    `state` is `pending`, `delivered`, `cancelled` or `lost` (by a crash). `delivered_ms` is the time at which
+    the message became visible to consumers. `text` is a summary in one line.
     """
 
     message_id: str
@@ -179,12 +178,13 @@ def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
 class EventOut(msgspec.Struct, frozen=True):
     """An event. `text` describes it in words, without the time.
 
-    `until_ms` is a message's due time, the time at which it is visible again, or the end of a clock move that
-    began at `at_ms`. `late_us` is the time since the event became possible: of a delivery since the due time,
-    of a take since the message was visible, of an acknowledgement since the take. `fault` is the name of the
-    fault rule that affected a request or put off a delivery. `door` is the protocol of the send, or of the
-    request into which a fault was injected; `do` and `operation` say what the fault did to which operation.
-    A message is parked by a `scheme`, at a `level` unless it has an absolute due time.
+    `until_ms` is a message's due time, the time at which it becomes visible again, or the end of a clock move
+    that began at `at_ms`. `late_us` is the time since the event became possible: for a delivery, since the
+    due time; for a take, since the message became visible; for an acknowledgement, since the take. `fault` is
+    the fault rule that affected a request or held a delivery. `door` is the protocol of the send, or of the
+    request into which a fault was injected; `do` is the kind of fault, and `operation` the request's
+    operation. `scheme` is the delay scheme that parked the message, and `level` its delay level, or null for
+    an absolute due time.
     """
 
     at_ms: int

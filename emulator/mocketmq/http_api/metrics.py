@@ -1,6 +1,6 @@
 """Prometheus metrics: the broker's own, and those of a real broker (``rocketmq_metrics``).
 
-Each scrape reads them from memory, except for waiting retries, open half messages, and the times of messages.
+A scrape reads figures from memory, except for waiting retries, open half messages, and the times of messages.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from mocketmq.message.broker_share import position_of
 from mocketmq.rocketmq_family import Figures, family_of
 
 Collect = Callable[[], Iterable[Metric]]
-"""Makes families, in any thread."""
+"""Makes metric families. May be called in any thread."""
 
 
 async def render(api: Api) -> bytes:
-    """All metrics in Prometheus' text format, which is made in a thread, because there may be many topics."""
+    """All metrics in Prometheus' text format. A thread makes the text, because there may be many topics."""
     async with api.scraping:
         return await asyncio.to_thread(_text_of, await metric_families(api))
 
 
 async def metric_families(api: Api) -> Collect:
-    """Read all metrics. The result makes families of them, in any thread.
+    """Read all metrics, and return a function that makes families of them, in any thread.
 
-    If the store cannot be read, figures that need it are left out.
+    If the store cannot be read, figures that come from it are omitted.
     """
     broker, retries = api.broker, None
     lags = await broker.consumer_lag.of_all()
@@ -178,9 +178,9 @@ class BrokerMetrics:
 def _of_groups(
     lags: Sequence[TopicLag], retries: Counter[tuple[str, int]] | None, names: Sequence[str]
 ) -> Iterator[Figures]:
-    """The progress of each group in each topic, by broker if there are several with these names.
+    """The progress of each group in each topic, and by broker if there are several ``names``.
 
-    Without counts of ``retries`` if the store has none.
+    Without ``retries``, which is None if the store could not be read, waiting retries are omitted.
     """
     yield _by_group("lag", "Messages that the group has not consumed", lags, names, lambda one: one.lag)
     text = "Messages that consumers have received and not settled or postponed"

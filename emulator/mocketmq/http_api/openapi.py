@@ -21,7 +21,7 @@ _REASONS = {
     500: "A defect in mocketmq",
     503: "The store failed, or the broker is stopping; nothing was changed",
 }
-"""Descriptions of problems that any route may return, if they apply to it."""
+"""Descriptions of problems that are not specific to a route."""
 
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
@@ -35,7 +35,7 @@ _SCHEMES: Final[Mapping[str, Document]] = {
 
 
 def document(api: Api) -> Document:
-    """The whole document."""
+    """The OpenAPI document of the API."""
     routes = [route for group in api.route_groups for route in group.routes]
     paths: dict[str, Document] = {}
     security = _security(api.settings)
@@ -65,7 +65,7 @@ def document(api: Api) -> Document:
 
 
 def _security(settings: Settings) -> Sequence[str]:
-    """The names of the security schemes that the broker has."""
+    """The names of the security schemes that the broker supports."""
     return [
         *(["token"] if settings.token is not None else []),
         *(["user"] if settings.acl is not None else []),
@@ -171,7 +171,7 @@ def _schemas(routes: list[Route]) -> Document:
 
 
 def _widened(part: object) -> object:
-    """The part with 64 bits for its integers: generators of clients assume 32, too few for instants."""
+    """Declare large integers as 64 bits. Client generators assume 32 bits, too few for instants."""
     if isinstance(part, list):
         return [_widened(one) for one in part]
     if not isinstance(part, dict):

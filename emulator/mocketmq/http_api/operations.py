@@ -47,13 +47,13 @@ class Info(msgspec.Struct, frozen=True):
 
 
 class ResetIn(Input, frozen=True):
-    """The topic to empty (by default all), the new `clock` time, and whether to `forget` topics and groups.
+    """The topic to empty, by default all; the new `clock` time; and whether to `forget` topics and groups.
 
-    `clock` is `start` or an instant. `start` is a manual clock's time at the start of the broker, and the
-    wall clock for other clocks. An instant may be earlier than now, but not before the time at which the
-    clock started. By default the clock does not change. `forget` deletes topics and groups that are neither
-    declared in the settings nor consumed by connected clients, and restores the declared configuration of the
-    others.
+    `clock` is `start` or an instant. `start` sets a manual clock back to the time at which it first started,
+    and any other clock to the wall clock. An instant may be earlier than now, but not earlier than the
+    clock's first start. By default, the clock does not change. `forget` deletes topics and groups that are
+    neither declared in the settings nor used by connected clients, and restores the declared configuration of
+    the declared ones.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -67,7 +67,7 @@ class ResetIn(Input, frozen=True):
 
 
 class ResetOut(msgspec.Struct, frozen=True):
-    """The emptied topic, or `all`; and the time of the clock."""
+    """The emptied topic, or `all`, and the broker's time."""
 
     reset: str
     now_ms: int
@@ -92,7 +92,7 @@ OPERATIONS = RouteGroup("operations", "Health, information, reset, metrics")
 async def info(call: ApiCall, _: NoInput) -> Info:
     """Returns the version, settings, limits, uptime and open ports.
 
-    In `doors`, `http` is this API and `namesrv` the name server. Closed doors are missing.
+    In `doors`, `http` is this API and `namesrv` the name server. Closed ports are omitted.
     """
     settings = call.api.settings
     return Info(
@@ -122,11 +122,11 @@ async def info(call: ApiCall, _: NoInput) -> Info:
     needs=on_topic(Action.UPDATE),
 )
 async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
-    """Removes messages, even pending ones. Connections, topics, groups and settings stay; offsets continue.
+    """Removes messages, including pending ones. Connections, topics, groups and settings stay.
 
-    Emptying all topics also empties the ledger, ends all long polls, removes all injected faults, and starts
-    brokers that are down.
-    Emptying one topic keeps its rows in the ledger, and the faults.
+    New messages get the next offsets, not 0. Emptying all topics also empties the ledger, ends all long
+    polls, removes all fault rules, and makes all brokers and name servers run normally again. Emptying one
+    topic keeps its rows in the ledger, and the fault rules.
     """
     broker = call.broker
     if what.topic is UNSET:
@@ -151,7 +151,7 @@ async def health(_: ApiCall, __: NoInput) -> Health:
 
 @Route(OPERATIONS, "GET /readyz", "Check that the broker is ready", is_open=True)
 async def readiness(call: ApiCall, _: NoInput) -> Readiness:
-    """Needs no credentials. Status 503 while the broker starts or stops, 500 after damage to its store."""
+    """Needs no credentials. Status 503: the broker is starting or stopping; 500: its store is damaged."""
     if not call.api.is_ready:
         raise StoppingError("the broker is not ready: it is starting or stopping")
     call.broker.store.database.check_damage()
@@ -179,7 +179,7 @@ async def openapi(call: ApiCall, _: NoInput) -> web.Response:
 
 @Route(OPERATIONS, "GET /docs", "Read this document as a page", media_type=HTML, needs=any_user)
 async def docs(_: ApiCall, __: NoInput) -> web.Response:
-    """Returns an HTML page of this API that needs no network."""
+    """Returns a self-contained HTML page on this API."""
     from importlib.resources import files  # noqa: PLC0415
 
     return web.Response(

@@ -1,4 +1,4 @@
-"""Routes for packs: the broker's state and the story of a failed test in one file, and what was opened."""
+"""Routes for packs: save the broker's state and the story of a failed test in a file, show an opened pack."""
 
 import asyncio
 from typing import Annotated, Any, Final
@@ -30,10 +30,11 @@ class PackIn(Input, frozen=True):
 
 
 class PackOut(msgspec.Struct, frozen=True):
-    """A pack from which this broker was opened, and the `file` that it was read from.
+    """The pack from which this broker was started, and the `file` that contains it.
 
-    `packed_ms` is the wall clock when a broker of this `version` made it, `clock_ms` that broker's clock.
-    `events` are those until then, oldest first. A restore of the `snapshot` goes back to that instant.
+    A broker of this `version` made the pack at `packed_ms` by the wall clock, when its own clock showed
+    `clock_ms`. `events` are the broker's events before that, oldest first. A restore of the snapshot named
+    `snapshot` returns to that instant.
     """
 
     file: str
@@ -48,27 +49,27 @@ class PackOut(msgspec.Struct, frozen=True):
 
 
 class OpenedPack(msgspec.Struct, frozen=True):
-    """The pack, or null if the broker was started otherwise."""
+    """The pack, or null if the broker was not started from a pack."""
 
     pack: PackOut | None
 
 
-PACKS = RouteGroup("packs", "Hand on the state of a failed test")
+PACKS = RouteGroup("packs", "Packs: the state of a failed test in a file")
 
 
 @Route(
     PACKS,
     "POST /v1/pack",
-    "Pack the state and what led to it into a file",
+    "Make a pack of the broker's state and events",
     media_type=PACK,
     is_body_optional=True,
     errors=[SnapshotQuotaError],
 )
 async def pack(call: ApiCall, _: NoInput, given: PackIn) -> web.StreamResponse:
-    """Returns a ZIP archive: a snapshot of everything, the newest events and deliveries, the settings.
+    """Returns a ZIP archive: a snapshot of the whole state, the newest events and deliveries, the settings.
 
-    Secrets among the settings are masked. Bodies of messages are in it as they are. `mocketmq open` starts a
-    broker from the file. Clients notice nothing, as with a snapshot.
+    Secrets in the settings are masked, but message bodies are not. `mocketmq open` starts a broker from the
+    archive. Clients notice nothing, as with a snapshot.
     """
     async with call.api.packing:
         events, _more = await call.broker.events.newest(MAX_EVENTS)
@@ -81,9 +82,9 @@ async def pack(call: ApiCall, _: NoInput, given: PackIn) -> web.StreamResponse:
         return await load_of(call.request).send_in_pieces(file, PACK)
 
 
-@Route(PACKS, "GET /v1/pack", "Show the pack that was opened")
+@Route(PACKS, "GET /v1/pack", "Show the opened pack")
 async def opened_pack(call: ApiCall, _: NoInput) -> OpenedPack:
-    """Returns the pack that `mocketmq open` has opened."""
+    """Returns the pack from which `mocketmq open` started this broker."""
     opened = call.broker.opened_pack
     return OpenedPack(None if opened is None else _out(opened))
 

@@ -1,9 +1,9 @@
-"""Refuses requests from pages of other sites, which could use a broker that their visitor can reach.
+"""Refuses requests from pages of other sites, which could use any broker that their visitor can reach.
 
 A page can reach a program on its visitor's machine in two ways. If the page requests the broker's address,
 the browser sends ``Origin`` or ``Sec-Fetch-Site`` (Fetch Metadata, W3C), which no SDK sends. If the site
-makes its own name resolve to the broker's address (DNS rebinding), ``Host`` is a registered name. Such a name
-contains a dot, whereas clients reach a broker by an address or by a name without a dot.
+makes its own name resolve to the broker's address (DNS rebinding), ``Host`` is a registered name. A
+registered name contains a dot, whereas clients reach a broker by an address or by a name without a dot.
 """
 
 import re
@@ -22,7 +22,7 @@ ANY: Final = "*"
 _PRIVATE: Final = (".localhost", ".local", ".internal", ".svc", ".test", ".home.arpa")
 """Suffixes that cannot be registered (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; Kubernetes' .svc)."""
 _HOSTS: Final = 64
-"""Number of hosts whose judgement is remembered, as most requests name the same few."""
+"""Number of hosts for which the check is cached, because most requests name the same few."""
 _PORT: Final = re.compile(r":\d*$")
 _FOREIGN: Final = frozenset({"cross-site", "same-site"})
 
@@ -56,7 +56,11 @@ class ForeignOriginError(HttpError):
 
 
 class PageGuard:
-    """``allowed_hosts`` are more names for the broker, and hosts of pages that may use it; ``*`` is any."""
+    """Checks the hosts and origins of requests.
+
+    ``allowed_hosts`` are additional names of the broker, and hosts whose pages may use the broker; ``*``
+    allows any host.
+    """
 
     def __init__(self, allowed_hosts: Iterable[str] = ()) -> None:
         allowed = {host.lower() for host in allowed_hosts}

@@ -16,7 +16,7 @@ _WORD: Final = re.compile(r"[A-Z](?:[a-z]+|[A-Z]+(?![a-z]))")
 
 
 class HttpError(RefusedError):
-    """Base of errors that only HTTP has; each class has its own status."""
+    """Base class of errors that only HTTP has. Each subclass has its own status."""
 
     status: ClassVar[int]
     headers: Mapping[str, str] = {}
@@ -33,7 +33,7 @@ class MalformedJSONError(HttpError):
 class Problem(msgspec.Struct, frozen=True):
     """The reason why a request failed (RFC 9457). `type` names the kind of error, `detail` describes it.
 
-    `field` names the wrong field, `allowed` describes its valid values.
+    `field` names the invalid field, and `allowed` describes its valid values.
     """
 
     type: str
@@ -71,5 +71,8 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _as_text(words: str) -> str:
-    """Make text encodable. If it quotes a header, aiohttp has decoded invalid UTF-8 to lone surrogates."""
+    """Make a text encodable as UTF-8.
+
+    The text may quote a header, in which aiohttp has decoded invalid UTF-8 to lone surrogates.
+    """
     return words.encode(errors="backslashreplace").decode()

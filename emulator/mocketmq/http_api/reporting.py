@@ -33,14 +33,14 @@ class ReportPath(Input, frozen=True):
 
 
 class ReportOut(msgspec.Struct, frozen=True):
-    """The path of a report's page, and the instant of its request."""
+    """The path of a report's page, and the broker's time when the report was requested."""
 
     page: str
     at_ms: int
 
 
 class ReportStateOut(msgspec.Struct, frozen=True):
-    """The progress of the report being made, and the page of the newest one.
+    """The progress of the report being made, and the page of the newest report.
 
     `step` is step `number` of `steps`, and null while no report is being made. `page` and `at_ms` are null
     before the first report.
@@ -75,11 +75,11 @@ def _page(made: MadeReport) -> str:
 
 @Route(REPORTS, "POST /v1/reports", "Make a lateness report", errors=[ReportError], needs=CLUSTER_GET)
 async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
-    """Answers when the report is made, which takes seconds; concurrent requests get the same report.
+    """Responds when the report is complete, which takes seconds. Concurrent requests get the same report.
 
-    A separate process runs `mocketmq report --quick`. A broker with its data in memory copies the data to a
-    temporary file, without messages that wait for an absolute due time. Anyone who knows `page` can open it
-    without the token until the next report is made.
+    A separate process runs `mocketmq report --quick`. A broker that keeps its data in memory first copies the
+    data to a temporary file, without messages that wait for an absolute due time. Until the next report is
+    made, anyone who knows `page` can open it without the token.
     """
     made = await call.api.reports.make()
     return ReportOut(_page(made), made.at_us // US_PER_MS)
@@ -94,6 +94,6 @@ async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
     errors=[ReportNotFoundError],
 )
 async def report(call: ApiCall, path: ReportPath) -> web.Response:
-    """Returns an HTML page that needs no network. Its sandbox keeps it from using this API."""
+    """Returns a self-contained HTML page. A sandbox prevents the page from using this API."""
     html = call.api.reports.page(path.report)
     return web.Response(body=html, content_type=HTML, charset="utf-8", headers=_HEADERS)

@@ -24,11 +24,11 @@ _NICE: Final = 10
 _LINE_BYTES: Final = 1 << 20
 """Maximum length of a line of the command's output, in bytes."""
 STEPS: Final = ("starting", "reading", "measuring", "making tables", "writing")
-"""The steps of a report, in order. Among other lines, the command prints one for each step but the first."""
+"""The steps of a report, in order. Among other lines, the command prints each step except the first."""
 
 
 class MadeReport(msgspec.Struct, frozen=True):
-    """A report page, and the broker's time of its request. Anyone who knows the name can see the page."""
+    """A report's page, and the broker's time of its request. Anyone who knows the name can see the page."""
 
     name: str
     html: bytes
@@ -60,7 +60,7 @@ class Reports:
 
     @property
     def step(self) -> int:
-        """The current step of the report being made, from 1 to the number of ``STEPS``; 0 if none is made."""
+        """The current step of the report being made, counted from 1; 0 if no report is being made."""
         return 0 if self._making is None or self._making.done() else self._step
 
     @property
@@ -104,7 +104,7 @@ class Reports:
 
 
 async def _run(tell: Callable[[str], None], *arguments: str) -> None:
-    """Make a report in a child process; pass each line of its output to ``tell``. Raises ReportError."""
+    """Make a report in a child process, and pass each line of its output to ``tell``. Raises ReportError."""
     command: Sequence[str] = (*own_command(), "report", "--quick", *arguments)
     nobody, heard = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Reads the client, the parameters and the body of a request, decodes and checks them."""
+"""Reads, decodes and checks the parts of a request: its client, parameters and body."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,7 +25,7 @@ _KNOWN: Final = 256
 
 
 class TooManyValuesError(HttpError):
-    """The body has too many values, however small it is."""
+    """The body has too many values, even if it is small."""
 
     status = 413
     field = "body"
@@ -61,7 +61,10 @@ def is_lost(request: web.BaseRequest) -> bool:
 
 
 def max_body_bytes(settings: Settings) -> int:
-    """The body limit, which fits the largest message in base64 or half-escaped text, with its properties."""
+    """The size limit of bodies.
+
+    It fits the largest message, with its properties, in base64 or as text that escapes double in size.
+    """
     return 2 * settings.max_message_bytes + (1 << 20)
 
 
@@ -128,8 +131,9 @@ def has_more_values(content: bytes, limit: int) -> bool:
     """Whether the lists and objects of a JSON text have more than ``limit`` entries.
 
     Parsing costs little per byte but much per value. A text of 9 MB takes 20 ms, whereas 9 MB of ``{}`` take
-    three seconds and hundreds of MB of memory, all in one turn of the event loop. Methods of ``bytes`` count
-    commas and brackets, which bounds the number of values, a hundred times as fast as a parser.
+    three seconds and hundreds of MB of memory, all in one turn of the event loop. This function bounds the
+    number of values by counting commas and brackets with methods of ``bytes``, which is a hundred times as
+    fast as parsing.
 
     An empty list or object counts as one entry. The count also bounds how much of an invalid JSON text a
     parser reads before it fails.
@@ -164,7 +168,7 @@ def _converted(given: object, kind: type[Input]) -> Input:
 
 
 def _with_integers(value: Any) -> Any:
-    """Replace ``5.0`` by ``5`` in a value, because some clients write whole numbers so."""
+    """Replace ``5.0`` by ``5`` in a value, because some clients write whole numbers that way."""
     match value:
         case float() if value.is_integer():
             return int(value)

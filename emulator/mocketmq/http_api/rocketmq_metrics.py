@@ -1,12 +1,12 @@
-"""The metrics of RocketMQ 5's broker and proxy, by their names, labels and units (RIP-46).
+"""The metrics of RocketMQ 5's broker and proxy, with their names, labels and units (RIP-46).
 
-A dashboard made for a real broker thus shows this one. Sources are BrokerMetricsManager,
-ConsumerLagCalculator, DefaultStoreMetricsManager and ProxyMetricsManager, and for the suffixes of units
-OpenTelemetry's exporter for Prometheus, 1.29. docs/metrics.md lists the metrics, what differs, and
-what is left out.
+A dashboard for a real broker therefore also shows this broker. The metrics follow BrokerMetricsManager,
+ConsumerLagCalculator, DefaultStoreMetricsManager and ProxyMetricsManager, and the suffixes for units follow
+OpenTelemetry's exporter for Prometheus, 1.29. docs/metrics.md lists the metrics, what differs, and what is
+left out.
 
-Figures are read on the event loop, in turns. Those by topic or group are only copied there, because there may
-be tens of thousands; they get their labels in the thread that makes them text (``metrics``).
+Figures are read on the event loop, in turns. Figures by topic or group are only copied there, because there
+may be tens of thousands; the thread that formats the text (``metrics``) adds their labels.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ STORAGE: Final = {"storage_medium": "disk", "storage_type": "local"}
 SNAPSHOT_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """Bounds of the time until timers are due (TimerMetrics.timerDist)."""
 MAX_SNAPSHOT: Final = 100_000
-"""Maximum number of pending timers that are counted by the time until they are due."""
+"""Number of pending timers above which they are not counted by the time until they are due."""
 MAX_LABEL: Final = 64
 """Maximum length of a label's value that a client chose."""
 _MODES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
@@ -50,9 +50,9 @@ NodeTraffic = Sequence[tuple[Labels, Traffic]]
 
 
 async def read_figures(api: Api, lags: Sequence[TopicLag]) -> Iterator[Figures]:
-    """Read all figures. Those that the store would have to answer are left out if it cannot.
+    """Read all figures. If the store cannot be read, figures that come from it are omitted.
 
-    Figures by topic or group are made while the result is iterated, which may be done in another thread.
+    Figures by topic or group are made while the result is iterated, possibly in another thread.
     """
     broker = api.broker
     brokers = broker.registry.brokers
@@ -97,7 +97,7 @@ def _of_brokers(broker: Broker, nodes: BrokerNodes) -> Iterator[Figures]:
 
 
 def _of_clients(broker: Broker, nodes: BrokerNodes) -> Iterator[Figures]:
-    """The connections to each broker. Those of a proxy for the cluster are connections to all brokers."""
+    """The connections to each broker. A connection to the cluster's proxy counts at every broker."""
     producers: Counter[tuple[int, tuple[str, ...]]] = Counter()
     consumers: Counter[tuple[int, tuple[str, ...]]] = Counter()
     for member in broker.registry.clients:
@@ -176,7 +176,7 @@ def _of_lag(lags: Sequence[TopicLag], nodes: BrokerNodes, now_us: int) -> Iterat
 
 
 def _of_timers(broker: Broker, traffic: NodeTraffic) -> Iterator[Figures]:
-    """The timers of each broker. Pending messages are not counted by broker, but all under the first."""
+    """The timers of each broker. All pending messages count at the first broker."""
     timed = broker.schemes.timed_figures()
     now_us = broker.clock.now_us()
     delays = _by_topic([(node, counts.timers_set) for node, counts in traffic])
@@ -228,7 +228,7 @@ async def _of_store(api: Api, nodes: BrokerNodes) -> list[Figures]:
         rows = [(labels, used) for labels in nodes.labels.values()]
         found.append(Figures("gauge", "rocketmq_storage_size_bytes", "Broker storage size", rows, STORAGE))
     name = "rocketmq_storage_dispatch_behind_bytes"
-    # A message's place in its queue is part of the transaction that stores it.
+    # Always 0, because the transaction that stores a message also adds it to its queue.
     rows = [(labels, 0) for labels in nodes.labels.values()]
     found.append(Figures("gauge", name, "Broker dispatch behind bytes", rows, STORAGE))
     oldest = await broker.group_progress.oldest()
@@ -241,7 +241,10 @@ async def _of_store(api: Api, nodes: BrokerNodes) -> list[Figures]:
 
 
 def _of_proxies(api: Api, nodes: BrokerNodes) -> Iterator[Figures]:
-    """The proxy, or in local mode that of each broker. The proxy of a cluster has the first broker's name."""
+    """The proxy of the cluster, or in local mode the proxy of each broker.
+
+    A proxy of the cluster has the name of the first broker.
+    """
     if api.doors().grpc is None:
         return
     names, mode = api.broker.registry.brokers.names, api.settings.proxy_mode
@@ -259,7 +262,7 @@ def _labelled(
     return [
         (nodes.labels[index] | dict(zip(names, values, strict=True)), count)
         for (index, values), count in counts.items()
-        if index in nodes.labels  # otherwise a slave, whose metrics a real cluster has apart
+        if index in nodes.labels  # otherwise a slave, whose metrics a real cluster reports separately
     ]
 
 

@@ -1,7 +1,7 @@
-"""A route of the JSON API, declared once for server and OpenAPI document.
+"""Routes of the JSON API. One declaration of a route serves both the server and the OpenAPI document.
 
 The annotations of a route's handler declare its input and output: the parameters of path and query, the body
-if it takes one, and the answer.
+if it takes one, and the response.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class RouteGroup:
 
 @dataclass(eq=False)
 class Route:
-    """A method on a path, which decorates its handler.
+    """A method on a path. Applied as a decorator, it declares the handler.
 
     ``errors`` are specific to this route; other errors are common to all requests. ``links`` has OpenAPI link
     objects by handler name.
@@ -70,18 +70,18 @@ class Route:
     is_waiting: bool = False  # the setting max_wait limits the waits of its input
     status: int = 200
     is_open: bool = False  # needs no credentials
-    needs: Needs | None = None  # of the sender; by default GET or, by another method, UPDATE on the cluster
+    needs: Needs | None = None  # of the sender; by default GET on the cluster, for other methods UPDATE
     operation: Operation | None = None  # the name in fault rules; None if fault rules never apply
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    events: Mapping[str, type] = field(default_factory=dict)  # of a stream: the type of each kind of event
+    events: Mapping[str, type] = field(default_factory=dict)  # types of a stream's events, by kind
 
     method: str = field(init=False)
     path: str = field(init=False)
     handler: Handler = field(init=False)
     parameters: type[Input] = field(init=False)  # of path and query
     body: type[Input] | None = field(init=False)
-    answer: type | str = field(init=False)  # the type of a JSON response, or the media type of another one
+    answer: type | str = field(init=False)  # type of a JSON response, or another media type
     may_create: bool = field(init=False)  # status 201 if the request creates something
 
     def __post_init__(self) -> None:
@@ -134,7 +134,7 @@ class Api:
         self.doors = doors
         self.reports = Reports(broker, settings.data)
         self.turns = EventLoopTurns()
-        self.scraping = asyncio.Lock()  # one set of metrics is made at a time
+        self.scraping = asyncio.Lock()  # one scrape is served at a time
         self.packing = asyncio.Lock()  # one pack is made and sent at a time
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
@@ -147,7 +147,7 @@ class Api:
 
 
 class ApiSender(NamedTuple):
-    """The sender of a message, and what limits its messages."""
+    """The sender of a message, with the broker and the settings that limit the sender's messages."""
 
     broker: Broker
     settings: Settings
@@ -245,5 +245,5 @@ class Endpoint:
 
 
 def given(value: Any) -> Any:
-    """The value of an optional field, or None if the field was left out."""
+    """The value of an optional field, or None if the request omits the field."""
     return None if value is UNSET else value

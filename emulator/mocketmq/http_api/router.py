@@ -13,7 +13,7 @@ Endpoint = TypeVar("Endpoint")
 _KNOWN: Final = 256
 """Number of paths that a router remembers, because most requests name the same few topics and groups."""
 _SHORT: Final = 512
-"""Length up to which paths are remembered."""
+"""Maximum length of a path that a router remembers."""
 
 
 class NoSuchPathError(HttpError):

@@ -1,4 +1,4 @@
-"""Seeds: their fields, the route for them, and those of the settings file."""
+"""Seeds: their fields, their route, and the seeds of the settings file."""
 
 import asyncio
 import re
@@ -55,13 +55,14 @@ Attempts = Annotated[int, Meta(ge=1, le=1001, description="Number of attempts th
 class SeedMessage(MessageIn, frozen=True, kw_only=True):
     """A message with a past, with exactly one of `body`, `body_base64` and `body_json`.
 
-    It was sent at `sent_at`, by default now, and a relative delay counts from then. `deliver_at` is a due
-    time on the broker's clock, unlike `start_deliver_ms`. If its due time has passed, the message was
-    delivered at that time. `ordering_key` becomes the property `__SHARDINGKEY`, and chooses the queue unless
-    `queue_id` does.
+    The message was sent at `sent_at`, by default now, and a relative delay counts from then. `deliver_at` is
+    a due time on the broker's clock, whereas `start_deliver_ms` is on the wall clock. If the due time has
+    passed, the message was delivered at that time. `ordering_key` becomes the property `__SHARDINGKEY`, and
+    selects the queue unless `queue_id` is given.
 
-    The groups in `consumed_by` have acknowledged the message. At those in `failed` it has failed as often as
-    given, and waits for the next attempt. It is a dead letter of those in `dead`, after as many attempts.
+    The groups in `consumed_by` have acknowledged the message. Each group in `failed` has failed to consume it
+    the given number of times, and will get it again. For each group in `dead`, it is a dead letter after the
+    given number of attempts.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -80,7 +81,7 @@ class SeedMessage(MessageIn, frozen=True, kw_only=True):
 
 
 class SeedProgress(Input, frozen=True):
-    """A group has acknowledged the seeded messages of a topic, in order of time, but the newest `lag`."""
+    """The group has acknowledged all seeded messages of the topic, except for the newest `lag` messages."""
 
     group: GroupName
     topic: TopicName
@@ -88,7 +89,7 @@ class SeedProgress(Input, frozen=True):
 
 
 class SeedTables(Input, frozen=True):
-    """The tables of a seed."""
+    """The messages of a seed, and the progress of groups."""
 
     messages: Annotated[list[SeedMessage], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
     progress: Annotated[list[SeedProgress], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
@@ -171,7 +172,7 @@ def _moment_us(text: str, field: str, now_us: int) -> int:
 
 
 class SeedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of seeds. Errors call it `name`, and give the line and the column."""
+    """The text of a seed file. Errors give the file's `name`, the line and the column."""
 
     text: str
     format: Annotated[Literal["toml", "jsonl", "csv"], Meta(description="TOML, JSON lines or CSV")]
@@ -179,9 +180,10 @@ class SeedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedIn(SeedTables, frozen=True, kw_only=True):
-    """Messages with a past, and how far groups have consumed them; or a `file` that has up to 20,000 of them.
+    """Messages with a past, and the progress of groups; or a `file` of up to 20,000 messages.
 
-    All are stored in one transaction, or none. Topics and groups are created if the settings allow it.
+    The broker stores either all of them or none, in one transaction. It creates topics and groups if the
+    settings allow it.
     """
 
     messages: Annotated[list[SeedMessage], Meta(max_length=MAX_BATCH)] | UnsetType = UNSET
@@ -192,7 +194,8 @@ class SeedIn(SeedTables, frozen=True, kw_only=True):
 class Seeded(msgspec.Struct, frozen=True):
     """The ids of the stored messages, in the order of the seed.
 
-    `pending` of them wait for their due time. Failed messages have `retries`, and dead ones `dead_letters`.
+    `pending` is the number of messages that wait for their due time. `retries` and `dead_letters` are the
+    numbers of copies that the broker stored of failed and of dead messages.
     """
 
     message_ids: list[str]
@@ -201,7 +204,7 @@ class Seeded(msgspec.Struct, frozen=True):
     dead_letters: int
 
 
-SEEDS = RouteGroup("seeds", "Begin a test with messages that have a past")
+SEEDS = RouteGroup("seeds", "Seeds: begin a test with messages that have a past")
 
 
 @Route(
@@ -212,7 +215,7 @@ SEEDS = RouteGroup("seeds", "Begin a test with messages that have a past")
     errors=(SeedError, NoPermissionError, TopicNotFoundError, GroupNotFoundError),
 )
 async def seed(call: ApiCall, _: NoInput, given: SeedIn) -> Seeded:
-    """Answers once all messages are durable."""
+    """Responds once all messages are durable."""
     if given.file is UNSET:
         return _seeded(await _plant(call.sender, given))
     if given.messages or given.progress:

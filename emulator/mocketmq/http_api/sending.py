@@ -60,7 +60,7 @@ Key = Annotated[
     ),
 ]
 REFUSALS: Final = (NoPermissionError, TopicNotFoundError, WrongQueueError)
-"""Errors of a send with valid fields."""
+"""Errors of a send whose fields are valid."""
 
 PropertyText = Annotated[
     str, matching(r"^[^\x01\x02]+$", "text that is not empty and has neither U+0001 nor U+0002")
@@ -81,9 +81,8 @@ class MessageIn(Input, frozen=True):
     At most one field or property may delay the message: `delay_level` (clamped to the highest level; 0 or
     less means no delay); `delay` or `delay_ms`, which become the property `TIMER_DELAY_MS`;
     `start_deliver_ms`, which becomes `__STARTDELIVERTIME`; or one of the properties `__STARTDELIVERTIME`,
-    `TIMER_DELAY_SEC`, `TIMER_DELAY_MS` and `TIMER_DELIVER_MS`.
-
-    A message with a `priority` or a `lite_topic` has no delay, no `queue_id`, and only one of the two.
+    `TIMER_DELAY_SEC`, `TIMER_DELAY_MS` and `TIMER_DELIVER_MS`. `priority` and `lite_topic` exclude each
+    other, and both exclude a delay and a `queue_id`.
 
     All other `properties` are user properties. All properties together take at most 32,767 bytes.
     """
@@ -129,7 +128,7 @@ class MessageIn(Input, frozen=True):
         | UnsetType
     ) = UNSET
     delay_ms: (
-        Annotated[int, Meta(ge=0, le=LONGEST_US // US_PER_MS, description="The same in milliseconds")]
+        Annotated[int, Meta(ge=0, le=LONGEST_US // US_PER_MS, description="`delay` in milliseconds")]
         | UnsetType
     ) = UNSET
     start_deliver_ms: (
@@ -139,8 +138,8 @@ class MessageIn(Input, frozen=True):
                 ge=0,
                 le=LATEST_US // US_PER_MS,
                 description="Instant of delivery: milliseconds since the epoch by the wall clock, even if the"
-                " broker's clock was moved. A past instant means at once. The settings start_deliver_time"
-                " and start_deliver_window limit how far ahead it may be",
+                " broker's clock was moved. A past instant means immediate delivery. The settings"
+                " start_deliver_time and start_deliver_window limit how far in the future it may be",
             ),
         ]
         | UnsetType
@@ -154,8 +153,8 @@ class MessageIn(Input, frozen=True):
             Meta(
                 ge=0,
                 le=HIGHEST_PRIORITY,
-                description="Priority in a topic of type `priority`, which consumers get highest first. It is"
-                " the queue of the message, at most the topic's last",
+                description="Priority in a topic of type `priority`; consumers get higher priorities first."
+                " The broker stores the message in the queue with this number, or in the topic's last queue",
             ),
         ]
         | UnsetType
@@ -179,7 +178,7 @@ class MessageIn(Input, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A stored message. If it is delayed, its offsets are those of the parked record."""
+    """A stored message. The offsets of a delayed message are those of its parked record."""
 
     message_id: str
     offset_message_id: str
@@ -193,10 +192,10 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class BatchIn(Input, frozen=True):
-    """Messages to store in one transaction, all or none.
+    """Messages that the broker stores in one transaction, all or none.
 
-    With `advance`, the clock is moved by this duration first, as by `POST /v1/clock/advance`; it stays moved
-    even if the broker then refuses the messages.
+    With `advance`, the broker first moves the clock by this duration, like `POST /v1/clock/advance`. The
+    clock stays moved even if the broker then refuses the messages.
     """
 
     messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -228,7 +227,7 @@ SENDING = RouteGroup("sending", "Send messages")
     needs=sends,
 )
 async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
-    """Answers once the message is durable."""
+    """Responds once the message is durable."""
     sending = message_of(call.sender, path.topic, message)
     try:
         return _sent(await call.broker.sender.send(sending))
@@ -248,7 +247,7 @@ async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     needs=sends_and_moves,
 )
 async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatch:
-    """Answers once all messages are durable."""
+    """Responds once all messages are durable."""
     sender = call.sender
     messages = [message_of(sender, path.topic, one) for one in batch.messages]
     if batch.advance is not UNSET:
@@ -313,7 +312,7 @@ def message_of(sender: ApiSender, topic: str, given_in: MessageIn) -> Message:
 
 
 def _check_priority(sender: ApiSender, topic: str, priority: int, queue_id: int | UnsetType) -> None:
-    """Raise InvalidArgumentError for a priority that would not order messages, or besides a queue."""
+    """Raise InvalidArgumentError if a queue is also given, or if the topic does not order by priority."""
     if queue_id is not UNSET:
         raise InvalidArgumentError("queue_id", queue_id, "no value, because the priority chooses the queue")
     known = sender.broker.registry.topics.find_topic(topic)
@@ -335,8 +334,8 @@ def _delay(given_in: MessageIn) -> tuple[str, str | int] | None:
 def _check_delay(settings: Settings, field: str, value: str | int) -> int:
     """Return a delay in microseconds. Raises InvalidArgumentError if it is too long.
 
-    If delay limits are set, the broker checks the delay. Otherwise the maximum is that of absolute due times,
-    but at least the three days that RocketMQ allows for timers.
+    The maximum is that of absolute due times, but at least the three days that RocketMQ allows for timers.
+    With ``delay_limits``, the broker checks the delay instead; with ``dongwo``, any delay is allowed.
     """
     us = value * US_PER_MS if isinstance(value, int) else parse_duration_us(value, field)
     if settings.delay_limits is not None or settings.start_deliver_time == "dongwo":

@@ -61,7 +61,7 @@ MAX_LINE_BYTES = 1 << 16
 
 
 class HttpServer:
-    """Serves the JSON API and other HTTP protocols. The app starts and closes it and sets ``is_ready``."""
+    """Serves the JSON API and other HTTP protocols. The app starts and closes it, and sets ``is_ready``."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class HttpServer:
                 " choose another port or address"
             ) from error
         self._doors[listener.door] = OpenPort(opened, f"http://{with_port(host, opened)}")
-        if listener.door != "http":  # the API's own port stays open, because the API removes the rule
+        if listener.door != "http":  # the API's port stays open, so that a request can remove the rule
             broker = self._api.broker
             await broker.outage.add_listener(
                 "broker-away", listener.door, port_listener, broker.registry.brokers.only_name
@@ -186,7 +186,7 @@ class HttpServer:
             port_listener.close()
         servers, self._servers = self._servers, []
         await self._api.reports.close()
-        await asyncio.sleep(0)  # requests that have just been read begin
+        await asyncio.sleep(0)  # lets requests begin that have just been read
         for connection in [each for server in servers for each in server.connections]:
             connection.close()
         await asyncio.gather(*(server.shutdown(GRACE_S) for server in servers))

@@ -1,4 +1,4 @@
-"""Routes for snapshots: save the whole state under a name, go back to it, compare two."""
+"""Routes for snapshots: save the whole state under a name, restore it, compare two snapshots."""
 
 from typing import Annotated
 
@@ -27,18 +27,18 @@ class SnapshotPath(Input, frozen=True):
 
 
 class SnapshotIn(Input, frozen=True):
-    """The name of the new snapshot, and whether to `replace` one that has the name."""
+    """The name of the new snapshot, and whether to `replace` an existing snapshot with this name."""
 
     name: SnapshotName
     replace: bool = False
 
 
 class SnapshotOut(msgspec.Struct, frozen=True):
-    """A snapshot. `clock_ms` is the time of the broker's clock in it, `saved_ms` the wall clock's at the
-    save.
+    """A snapshot.
 
-    `messages` counts the records of the store, `pending` the messages that wait for their due time. It was
-    made by a broker of this `version`, and takes `bytes`.
+    The broker saved it at `saved_ms` on the wall clock, and `clock_ms` on its own clock. `messages` is the
+    number of records in the store, and `pending` the number of messages that wait for their due time.
+    `version` is the version of the broker that saved it, and `bytes` its size.
     """
 
     name: str
@@ -53,37 +53,37 @@ class SnapshotOut(msgspec.Struct, frozen=True):
 
 
 class DamagedSnapshot(msgspec.Struct, frozen=True):
-    """A file of the snapshots' directory that is no snapshot, or cannot be read by this version."""
+    """A file in the directory of snapshots that is not a snapshot, or that this version cannot read."""
 
     name: str
     reason: str
 
 
 class SnapshotList(msgspec.Struct, frozen=True):
-    """Snapshots, by name."""
+    """Snapshots, sorted by name, and files that cannot be read."""
 
     snapshots: list[SnapshotOut]
     damaged: list[DamagedSnapshot]
 
 
 class RestoredOut(msgspec.Struct, frozen=True):
-    """The snapshot that the broker went back to, and the time of its clock."""
+    """The restored snapshot, and the broker's time after the restore."""
 
     snapshot: SnapshotOut
     now_ms: int
 
 
 class DifferencesOf(SnapshotPath, frozen=True):
-    """The earlier snapshot, and the later one; by default, the broker's state now."""
+    """The earlier snapshot, and the later one, by default the broker's current state."""
 
     to: SnapshotName | UnsetType = UNSET
 
 
 class DifferenceOut(msgspec.Struct, frozen=True):
-    """One thing that happened, in words (`text`) and as data.
+    """A change, described in words by `text`.
 
-    `kind` is `clock`, `pending`, `offset`, `in flight`, `dead`, `removed`, `topic added` and the like, or
-    the kind of the records that were stored, such as `sent` or `delivered`. `messages` is their number.
+    `kind` is `clock`, `pending`, `offset`, `in flight`, `dead`, `removed`, `topic added` and the like, or the
+    kind of new records, such as `sent` or `delivered`. `messages` is the number of messages concerned.
     """
 
     kind: str
@@ -94,18 +94,18 @@ class DifferenceOut(msgspec.Struct, frozen=True):
 
 
 class DifferenceList(msgspec.Struct, frozen=True):
-    """What happened between two snapshots, at most a thousand things; empty if nothing did."""
+    """The changes between two snapshots, at most a thousand; empty if there are none."""
 
     differences: Annotated[list[DifferenceOut], Meta(max_length=1000)]
 
 
 _UNREADABLE = (SnapshotNotFoundError, SnapshotDamagedError)
-SNAPSHOTS = RouteGroup("snapshots", "Keep the whole state, and go back to it")
+SNAPSHOTS = RouteGroup("snapshots", "Snapshots: save the whole state, and restore it")
 
 
 @Route(SNAPSHOTS, "GET /v1/snapshots", "List the snapshots")
 async def snapshots(call: ApiCall, _: NoInput) -> SnapshotList:
-    """Returns all snapshots, and the files among them that cannot be read."""
+    """Returns all snapshots, and the files in their directory that cannot be read."""
     found, damaged = await call.broker.snapshots.listed()
     return SnapshotList([*map(_out, found)], [DamagedSnapshot(*one) for one in damaged.items()])
 
@@ -118,7 +118,7 @@ async def snapshots(call: ApiCall, _: NoInput) -> SnapshotList:
     errors=[SnapshotExistsError, SnapshotQuotaError],
 )
 async def save_snapshot(call: ApiCall, _: NoInput, wanted: SnapshotIn) -> SnapshotOut:
-    """Answers once the snapshot is durable. Clients notice nothing of it."""
+    """Responds once the snapshot is durable. Clients notice nothing."""
     return _out(await call.broker.snapshots.save(wanted.name, replace=wanted.replace))
 
 
@@ -131,15 +131,15 @@ async def snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
 @Route(
     SNAPSHOTS,
     "POST /v1/snapshots/{snapshot}/restore",
-    "Go back to a snapshot",
+    "Restore a snapshot",
     is_body_optional=True,
     errors=_UNREADABLE,
 )
 async def restore_snapshot(call: ApiCall, path: SnapshotPath, _: NoInput) -> RestoredOut:
-    """Replaces messages, offsets, transactions, faults, topics, groups and the clock. Connections stay.
+    """Replaces messages, offsets, transactions, fault rules, topics, groups and the clock. Connections stay.
 
-    All long polls end. Connected consumers continue at the restored offsets, and what they commit before they
-    learn of them is ignored. Receipts of messages that were received since the save are refused.
+    All long polls end. Connected consumers continue at the restored offsets; the broker ignores offsets that
+    they commit before they are notified. It refuses receipts of messages that were received after the save.
     """
     restored = await call.broker.snapshots.restore(path.snapshot)
     return RestoredOut(_out(restored.kept), restored.now_us // US_PER_MS)
@@ -148,18 +148,18 @@ async def restore_snapshot(call: ApiCall, path: SnapshotPath, _: NoInput) -> Res
 @Route(
     SNAPSHOTS,
     "GET /v1/snapshots/{snapshot}/differences",
-    "Say what happened since a snapshot",
+    "List the changes since a snapshot",
     errors=(*_UNREADABLE, SnapshotQuotaError),
 )
 async def snapshot_differences(call: ApiCall, wanted: DifferencesOf) -> DifferenceList:
-    """Returns what happened after the snapshot, up to another one or now."""
+    """Returns the changes after the snapshot, up to another snapshot or now."""
     found = await call.broker.snapshots.differences(wanted.snapshot, given(wanted.to))
     return DifferenceList([DifferenceOut(*one) for one in found])
 
 
 @Route(SNAPSHOTS, "DELETE /v1/snapshots/{snapshot}", "Delete a snapshot", errors=[SnapshotNotFoundError])
 async def delete_snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
-    """Returns what was deleted. Of a damaged file, that is its name and size; all else is 0 or empty."""
+    """Returns the deleted snapshot. For a damaged file, only its name and size are set."""
     return _out(await call.broker.snapshots.remove(path.snapshot))
 
 

@@ -39,7 +39,7 @@ QueueCount = Annotated[int, Meta(ge=1, le=MAX_QUEUES)]
 
 
 class BrokerQueuesOut(msgspec.Struct, frozen=True):
-    """The queues and the permission of a topic at a broker."""
+    """The queues and the permission of a topic on a broker."""
 
     name: str
     read_queues: int
@@ -50,13 +50,13 @@ class BrokerQueuesOut(msgspec.Struct, frozen=True):
 class TopicOut(msgspec.Struct, frozen=True):
     """A topic. `perm` has the permissions of clients: `r` to read, `w` to write, `i` to inherit.
 
-    `type` is the message type that gRPC clients may send; `mixed` allows all. Of a topic of type `priority`,
-    consumers get the messages of the highest queue first. A topic of type `lite` has lite topics, which
-    `lite_topics` counts, and which expire after `lite_expiration` minutes if that is above 0. Their messages,
-    which `lite_messages` counts, are not in its `queues`.
+    `type` is the message type that gRPC clients may send; `mixed` allows all. Consumers of a topic of type
+    `priority` get the messages of the highest queue first. A topic of type `lite` has lite topics, which
+    expire after `lite_expiration` minutes if that is above 0. `lite_topics` is their number, and
+    `lite_messages` the number of their messages, which are not in `queues`.
 
-    `brokers` has those brokers of a cluster that have the topic; `read_queues` and `write_queues` are the
-    largest numbers among them. `queues` numbers the queues of all brokers together, in turn.
+    `brokers` lists the brokers of a cluster that have the topic; `read_queues` and `write_queues` are the
+    largest numbers of queues on any of them. `queues` has the queues of all brokers, numbered round robin.
     """
 
     name: str
@@ -73,11 +73,9 @@ class TopicOut(msgspec.Struct, frozen=True):
 
 
 class TopicsIn(NameSearch, frozen=True):
-    """Which topics. Without `max`, all of them."""
+    """Selects topics. Without `max`, there is only one page."""
 
-    user: Annotated[
-        bool, Meta(description="Leave out system topics, retry topics and dead-letter topics")
-    ] = False
+    user: Annotated[bool, Meta(description="Omit system topics, retry topics and dead-letter topics")] = False
 
 
 class TopicsOut(msgspec.Struct, frozen=True):
@@ -92,7 +90,7 @@ class TopicsOut(msgspec.Struct, frozen=True):
 
 
 class BrokerQueuesIn(Input, frozen=True):
-    """A broker that has the topic. What is omitted is as in the topic."""
+    """A broker that has the topic. An omitted field has the value of the topic."""
 
     name: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
     read_queues: QueueCount | UnsetType = UNSET
@@ -101,11 +99,11 @@ class BrokerQueuesIn(Input, frozen=True):
 
 
 class TopicIn(Input, frozen=True):
-    """Settings of a topic. If the number of queues shrinks, the other queues remain but are not read.
+    """Settings of a topic. If the number of queues shrinks, the other queues remain, but are not read.
 
-    If `type` is omitted, a topic keeps its type; a new topic is `mixed`. `brokers` names the brokers of a
-    cluster that have the topic, each once. If it is omitted, a topic stays at its brokers; a new topic is at
-    all brokers.
+    If `type` is omitted, an existing topic keeps its type, and a new topic is `mixed`. `brokers` lists the
+    brokers of a cluster that have the topic, each once. If it is omitted, an existing topic stays on its
+    brokers, and a new topic is created on all brokers.
     """
 
     read_queues: QueueCount = 4
@@ -118,8 +116,8 @@ class TopicIn(Input, frozen=True):
             Meta(
                 ge=-1,
                 le=MAX_LITE_EXPIRATION,
-                description="Minutes after which a lite topic without new messages is deleted, at least 15;"
-                " 0 or less for never",
+                description="Minutes without a new message after which a lite topic is deleted, at least 15;"
+                " 0 or less means never",
             ),
         ]
         | UnsetType
@@ -130,9 +128,9 @@ class TopicIn(Input, frozen=True):
 class LiteTopicOut(msgspec.Struct, frozen=True):
     """A lite topic. Its messages have the offsets from `min_offset` to `max_offset - 1`.
 
-    `last_ms` is the store time of its newest message, and `expires_ms` the instant at which it is deleted if
-    no message comes before; null if it does not expire. `clients` are the ids of its subscribers, and
-    `groups` the groups that have yet to get or to settle messages of it.
+    `last_ms` is the store time of its newest message. `expires_ms` is the instant at which the lite topic is
+    deleted if it gets no further message, or null if it does not expire. `clients` are the ids of its
+    subscribers, and `groups` are the groups that have not yet settled all its messages.
     """
 
     name: str
@@ -156,13 +154,13 @@ class LiteTopicsOut(msgspec.Struct, frozen=True):
 
 
 class LiteTopicsIn(NameSearch, frozen=True, kw_only=True):
-    """Which lite topics of a topic. Without `max`, all of them."""
+    """Selects lite topics of a topic. Without `max`, there is only one page."""
 
     topic: TopicName
 
 
 class DeletedTopicOut(msgspec.Struct, frozen=True):
-    """The deleted topic. `cancelled` counts its pending messages, which are cancelled."""
+    """The deleted topic. `cancelled` is the number of its pending messages, which are cancelled."""
 
     deleted: str
     cancelled: int
@@ -210,7 +208,7 @@ async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
     needs=on_topic(Action.CREATE),
 )
 async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
-    """Answers once the topic is durable."""
+    """Responds once the topic is durable."""
     known = call.broker.registry.topics.find_topic(path.topic)
     config = known.config if known else PLAIN
     if wanted.lite_expiration is not UNSET:
@@ -234,7 +232,7 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
     needs=on_topic(Action.DELETE),
 )
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
-    """Deletes its messages, including pending ones, retries and dead letters, and all groups' offsets."""
+    """Also deletes its messages, pending ones included, retries, dead letters and all groups' offsets."""
     return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
 
 

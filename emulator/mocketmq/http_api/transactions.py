@@ -20,10 +20,10 @@ from mocketmq.message.properties import CHECK_IMMUNITY
 
 
 class HalfIn(MessageIn, frozen=True, kw_only=True):
-    """A message as for sending, and the producer `group` that commits or rolls it back.
+    """A message as for sending, and the producer `group` that commits it or rolls it back.
 
-    The broker first checks back with the producers after `check_after_s` seconds, by default the setting
-    `transaction_timeout`.
+    The broker first checks back with the producers after `check_after_s` seconds, by default after the
+    setting `transaction_timeout`.
     """
 
     group: GroupName
@@ -36,9 +36,9 @@ class HalfIn(MessageIn, frozen=True, kw_only=True):
 class HalfOut(MessageOut, frozen=True, kw_only=True):
     """A stored half message. A commit sends it to `real_topic`.
 
-    `checks` counts the checks back with its producers, and `next_check_ms` is the time of the next one.
-    `producer_group` is null for Aliyun's HTTP protocol, whose producers poll for half messages instead.
-    `due_ms` is an absolute due time; a delay level counts from the commit.
+    `checks` is the number of check backs with its producers, and `next_check_ms` the time of the next one.
+    `producer_group` is null if the half message came over Aliyun's HTTP protocol, whose producers poll for
+    half messages instead. `due_ms` is an absolute due time; a delay level counts from the commit.
     """
 
     producer_group: str | None
@@ -57,7 +57,7 @@ class OpenHalves(Input, frozen=True):
 class HalfList(msgspec.Struct, frozen=True):
     """A page of half messages, oldest first. `next_after` is the next page's `after`; null at the end.
 
-    A page ends early once its bodies have 4 MiB.
+    A page ends early once its bodies have 4 MiB in total.
     """
 
     messages: list[HalfOut]
@@ -78,7 +78,7 @@ TRANSACTIONS = RouteGroup("transactions", "Half messages: prepare, list, commit,
     needs=sends,
 )
 async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
-    """Answers once the half message is durable. Later the broker checks back with a producer of the group."""
+    """Responds once the half message is durable. The broker checks back with the producer group later."""
     half = message_of(call.sender, path.topic, message)
     if message.check_after_s is not UNSET:
         half.properties[CHECK_IMMUNITY] = str(message.check_after_s)
@@ -114,7 +114,7 @@ async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     operation="end-transaction",
 )
 async def commit(call: ApiCall, path: MessagePath) -> HalfOut:
-    """The message becomes visible, or waits for its due time. If several share the id, commits the oldest."""
+    """The message becomes visible, or waits for its due time. If several have the id, commits the oldest."""
     return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=True))
 
 
@@ -126,7 +126,7 @@ async def commit(call: ApiCall, path: MessagePath) -> HalfOut:
     operation="end-transaction",
 )
 async def rollback(call: ApiCall, path: MessagePath) -> HalfOut:
-    """No consumer will get the message. If several share the id, rolls back the oldest."""
+    """No consumer will get the message. If several have the id, rolls back the oldest."""
     return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=False))
 
 
