@@ -1,4 +1,4 @@
-"""Clients of the JSON API in Python: ``Client`` for asyncio, and ``BlockingClient`` without it.
+"""Python clients of the JSON API: ``Client`` for asyncio, and ``BlockingClient`` without it.
 
 An example::
 
@@ -9,6 +9,6 @@ An example::
         await broker.acknowledge("shop", messages)
 
 With ``BlockingClient``, leave out ``async`` and ``await``. Responses are dictionaries with the fields
-documented in the API. Instants (``_ms``) are epoch milliseconds; durations are texts such as ``200ms``,
+documented in the API. Instants (``_ms``) are epoch milliseconds; durations are strings such as ``200ms``,
 ``10s`` or ``2h``.
 """

@@ -1,4 +1,4 @@
-"""Calls of the JSON API, on which the operations are built, and the durations and instants in them."""
+"""Calls of the JSON API, from which the operations are built, with their durations and instants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Instant = Union[str, int, datetime]
 
 
 class ApiCalls(ABC):
-    """Sends a request and returns the JSON object of its answer. Raises BrokerError, UnreachableError."""
+    """Sends a request and returns the JSON object of the response. Raises BrokerError, UnreachableError."""
 
     @abstractmethod
     async def _call(self, method: str, path: str, body: object = None) -> JsonObject: ...
@@ -37,7 +37,7 @@ def api_path(*segments: str) -> str:
 
 
 def entries_of(answer: JsonObject, name: str) -> list[JsonObject]:
-    """Return the list with this name in an answer."""
+    """Return the list with this name in a response."""
     found: list[JsonObject] = answer[name]
     return found
 

@@ -1,4 +1,4 @@
-"""The client for asyncio, on aiohttp."""
+"""The asyncio client, based on aiohttp."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __tracebackhide__ = True
 
 
 class Client(Operations):
-    """A connection to a broker, as an async context manager. Methods raise BrokerError, UnreachableError."""
+    """A client of a broker, as an async context manager. Methods raise BrokerError, UnreachableError."""
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
         super().__init__(url, token)

@@ -1,4 +1,4 @@
-"""The blocking client: operations are plain calls. It needs only the standard library."""
+"""The blocking client, whose operations are plain calls. It needs only the standard library."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _is_readable(connection: socket) -> bool:
 def _blocking(
     operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[BlockingClient, P], T]:
-    """Wrap the operation as a plain call: its coroutine ends in its first step."""
+    """Turn the operation into a plain call. Its coroutine never suspends, so it ends in its first step."""
 
     @functools.wraps(operation)
     def call(client: BlockingClient, /, *args: P.args, **options: P.kwargs) -> T:
@@ -94,10 +94,10 @@ def _blocking(
 
 
 class BlockingClient:
-    """A client for threads, each of which has a connection. Methods raise BrokerError, UnreachableError.
+    """A client for any number of threads. Methods raise BrokerError, UnreachableError.
 
-    A thread connects on its first operation, and reconnects if the broker has closed the connection. A
-    response may take ``answer_s`` real seconds; there is no limit by default.
+    Each thread has its own connection. A thread connects on its first operation, and reconnects if the broker
+    has closed the connection. A response may take ``answer_s`` real seconds; by default, there is no limit.
     """
 
     def __init__(

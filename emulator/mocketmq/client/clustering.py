@@ -22,11 +22,12 @@ class Clustering(ApiCalls):
         return entries_of(await self._get(api_path("brokers")), "brokers")
 
     async def crash_broker(self, name: str, *, loses: Duration | None = None) -> JsonObject:
-        """Crash a broker. Routes list it for another 120 s of the broker's clock.
+        """Crash a broker. Routes list it for another 120 s on the broker's clock.
 
         ``loses`` selects the messages that the broker loses: a duration for the messages stored within that
-        time before the crash, by the broker's clock; ``"nothing"``; or ``"unreplicated"``. The default is the
-        setting ``crash_loses``. The result has the number of ``lost`` messages.
+        time before the crash, by the broker's clock; ``"nothing"``; or ``"unreplicated"`` for the messages
+        that the slave does not have yet. The default is the setting ``crash_loses``. The result has the
+        number of ``lost`` messages.
         """
         body: JsonObject = {}
         if loses is not None:
@@ -34,14 +35,14 @@ class Clustering(ApiCalls):
         return await self._call("POST", api_path("brokers", name, "crash"), body)
 
     async def shut_down_broker(self, name: str) -> JsonObject:
-        """Shut a broker down, which takes it out of all routes at once."""
+        """Shut a broker down, which removes it from all routes at once."""
         return await self._call("POST", api_path("brokers", name, "shutdown"))
 
     async def promote_slave(self, name: str) -> JsonObject:
         """Make the slave of a broker its master, at the slave's address.
 
-        The old master becomes the slave, at once if it runs, otherwise when it starts. The result has the
-        number of ``lost`` messages, which the slave did not have.
+        A running broker becomes the slave at once. A broker that is down or cut off becomes the slave when it
+        is started again. The result has the number of ``lost`` messages, which the slave did not have.
         """
         return await self._call("POST", api_path("brokers", name, "promote"))
 
@@ -80,15 +81,15 @@ class Clustering(ApiCalls):
         return await self._change_name_server(number, "start")
 
     async def freeze_name_server(self, number: int) -> JsonObject:
-        """Freeze a name server: its list of brokers no longer changes."""
+        """Freeze a name server, so that it ignores all further changes to brokers."""
         return await self._change_name_server(number, "freeze")
 
     async def hide_broker(self, number: int, broker: str) -> JsonObject:
-        """Make a name server leave out a broker."""
+        """Make a name server omit a broker."""
         return await self._change_name_server(number, "hide", broker)
 
     async def keep_broker(self, number: int, broker: str) -> JsonObject:
-        """Make a name server list a broker even while the broker is down."""
+        """Make a name server list a broker, even while the broker is down."""
         return await self._change_name_server(number, "keep", broker)
 
     async def correct_name_server(self, number: int) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Operations that look for messages, wait for them, and assert: ``sent``, ``wait_…``, ``assert_…``."""
+"""Operations that find messages, wait for them, and make assertions: ``sent``, ``wait_…``, ``assert_…``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
 
 _MOST = 1_000
-"""Messages that an assertion returns."""
+"""Maximum number of messages that an assertion returns."""
 
 
 class Like(TypedDict, total=False):
     """Criteria for messages; a message must meet all of them.
 
-    ``body`` is a text, bytes, or any other JSON value that equals the parsed body. ``json_path`` maps paths
-    such as ``$.order.lines[0].sku`` to the expected values. A message may have more than these
+    ``body`` is text, bytes, or another JSON value that must equal the parsed body. ``json_path`` maps paths
+    such as ``$.order.lines[0].sku`` to the expected values. A message may have other properties besides these
     ``properties``. ``key`` is one of the message's keys.
     """
 
@@ -40,9 +40,9 @@ class Like(TypedDict, total=False):
 class LikeInTime(Like, total=False):
     """Criteria for messages, and how far the clock may move during the wait for them.
 
-    With ``advance``, such as ``"1d"``, the wait moves the clock by at most this much, to each instant for
-    which the messages wait, such as a due time or a retry. While consumers hold messages or could receive
-    them, the clock moves only after a ``pause`` of real time without any change, ``"1s"`` by default.
+    With ``advance``, such as ``"1d"``, the wait moves the clock to each instant that the messages wait for,
+    such as a due time or a retry, but by at most ``advance`` in total. While consumers hold messages or could
+    receive them, the clock moves only after a ``pause`` of real time without any change, ``"1s"`` by default.
     """
 
     advance: Duration
@@ -52,10 +52,10 @@ class LikeInTime(Like, total=False):
 class Expecting(ApiCalls):
     """Queries, waits and assertions. Counts include the messages sent since the last reset.
 
-    A wait is one request, which the broker answers as soon as the count is reached; ``wait`` is real time. A
-    failed assertion raises AssertionError with the missing messages, the nearest misses, and how these
-    differ. With ``advance`` a wait moves the clock: ``assert_dead("orders", advance="1d")``. Messages found
-    by an assertion are expected; ``assert_nothing_else`` checks that there are no others.
+    A wait is one request, to which the broker responds as soon as the count is reached; ``wait`` is real
+    time. A failed assertion raises AssertionError with the missing messages, the nearest misses, and their
+    differences. With ``advance``, a wait moves the clock: ``assert_dead("orders", advance="1d")``. Messages
+    that an assertion finds count as expected; ``assert_nothing_else`` checks that there are no others.
     """
 
     async def sent(self, topic: str, *, max_messages: int = 100, **like: Unpack[Like]) -> list[JsonObject]:
@@ -68,19 +68,19 @@ class Expecting(ApiCalls):
     async def wait_sent(
         self, topic: str, count: int = 1, *, wait: Duration = "5s", **like: Unpack[Like]
     ) -> JsonObject:
-        """Wait until ``count`` such messages are sent; ``reached`` says whether they were."""
+        """Wait until ``count`` matching messages are sent; ``reached`` says whether they were."""
         return await self._wait(topic, "sent", count, wait, like)
 
     async def wait_delivered(
         self, topic: str, count: int = 1, *, wait: Duration = "5s", **like: Unpack[LikeInTime]
     ) -> JsonObject:
-        """Wait until ``count`` such messages are delivered to the topic, after any delay."""
+        """Wait until ``count`` matching messages are delivered to the topic, after any delay."""
         return await self._wait(topic, "delivered", count, wait, like)
 
     async def wait_acknowledged(
         self, topic: str, count: int = 1, *, group: str, wait: Duration = "5s", **like: Unpack[LikeInTime]
     ) -> JsonObject:
-        """Wait until the consumer group has acknowledged ``count`` such messages, including retries."""
+        """Wait until the consumer group has acknowledged ``count`` matching messages, including retries."""
         return await self._wait(topic, "acknowledged", count, wait, like, group=group)
 
     async def wait_dead(
@@ -92,13 +92,13 @@ class Expecting(ApiCalls):
         wait: Duration = "5s",
         **like: Unpack[LikeInTime],
     ) -> JsonObject:
-        """Wait until ``count`` such messages are dead letters of this group, or of any group."""
+        """Wait until ``count`` matching messages are dead letters of this group, or of any group."""
         return await self._wait(topic, "dead", count, wait, like, group=group)
 
     async def assert_sent(
         self, topic: str, count: int | None = None, *, wait: Duration = "5s", **like: Unpack[Like]
     ) -> list[JsonObject]:
-        """Assert that ``count`` such messages, by default at least one, are sent in time; return them.
+        """Assert that ``count`` matching messages, by default at least one, are sent in time; return them.
 
         A ``count`` of 0 is checked at once, without waiting.
         """
@@ -145,7 +145,7 @@ class Expecting(ApiCalls):
     ) -> list[JsonObject]:
         """Return the delivered messages that this consumer group, or any group, has not acknowledged.
 
-        Waits up to ``wait`` of real time for the list to become empty: some consumers commit seconds later.
+        Waits up to ``wait`` of real time until there are none, because some consumers commit seconds later.
         """
         query = {"group": group, "max": max_leaks, "wait": duration_text(wait, "wait")}
         return entries_of(await self._get(api_path("leaks"), query), "leaks")

@@ -31,7 +31,7 @@ class _OptionalBrokerPorts(TypedDict, total=False):
 
 
 class BrokerDoors(_OptionalBrokerPorts):
-    """The open ports of a broker of a cluster, and of its ``slave``. Routes list ``advertised``."""
+    """The open ports of a broker of a cluster and of its ``slave``. Clients get ``advertised`` in routes."""
 
     broker: OpenPort
 

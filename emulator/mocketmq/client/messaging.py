@@ -42,13 +42,13 @@ class Messaging(ApiCalls):
     # Messages
 
     async def send(self, topic: str, body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
-        """Send a message, which is durable on return."""
+        """Send a message. It is durable on return."""
         return await self._call("POST", api_path("topics", topic, "messages"), outgoing(body, **options))
 
     async def send_batch(
         self, topic: str, messages: Sequence[JsonObject], *, advance: Duration | None = None
     ) -> list[JsonObject]:
-        """Move the clock by ``advance``, then send up to 1,000 messages of :func:`outgoing`, all or none."""
+        """Move the clock by ``advance``; then send up to 1,000 messages by :func:`outgoing`, all or none."""
         body: JsonObject = {"messages": messages}
         if advance is not None:
             body["advance"] = duration_text(advance, "advance")
@@ -64,7 +64,7 @@ class Messaging(ApiCalls):
         return await self.seed_text(text, file_format, name=name)
 
     async def seed_text(self, text: str, format: str, *, name: str = "seed") -> JsonObject:  # noqa: A002
-        """Like ``seed``, with the text of a file: ``toml``, ``jsonl`` or ``csv``. Errors call it ``name``."""
+        """Like ``seed``, with the text of a ``toml``, ``jsonl`` or ``csv`` file. Errors call it ``name``."""
         file = {"text": text, "format": format, "name": name[-255:]}
         return await self._call("POST", api_path("seeds"), {"file": file})
 
@@ -79,7 +79,7 @@ class Messaging(ApiCalls):
         tags: str = "*",
         sql: str | None = None,
     ) -> list[JsonObject]:
-        """Receive messages, waiting up to ``wait`` for the first; return an empty list if none came.
+        """Receive messages, waiting up to ``wait`` for the first; return an empty list if none arrives.
 
         The messages are invisible to the group's other consumers for the duration ``invisible``. ``tags`` is
         a filter such as ``A || B``; ``sql`` is an SQL92 filter instead, such as ``price > 10``.
@@ -148,7 +148,7 @@ class Messaging(ApiCalls):
     # Delayed messages
 
     async def levels(self) -> JsonObject:
-        """Return the delay ``levels``, and ``timed`` for absolute due times, with their pending messages."""
+        """Return the figures of the delay ``levels``, and of absolute due times as ``timed``."""
         return await self._get(api_path("levels"))
 
     async def delayed(

@@ -26,13 +26,13 @@ from mocketmq.errors import InvalidArgumentError
 __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
 CONNECT_S = 10.0
-"""Real seconds to connect. Answers have no time limit: a move of the clock may take long."""
+"""Time limit for connecting, in real seconds. Responses have none, as a move of the clock may take long."""
 _TOKENS = "printable ASCII characters"
 _ONE = "one of the two"
 _ZIP = b"PK"
 _MAX_TEST = 1_000
 _MAX_FAILURE = 200_000
-"""Maximum numbers of characters in a pack. A longer failure keeps its end, which tells the most."""
+"""Maximum numbers of characters in a pack. A longer failure keeps its end, which is the most useful part."""
 
 
 def write_whole_file(path: str | os.PathLike[str], content: bytes) -> None:
@@ -83,7 +83,7 @@ class Operations(Messaging, Expecting, Registering, Clustering):
     # Injected faults
 
     async def add_fault(self, do: str, /, **rule: object) -> JsonObject:
-        """Add a fault rule, with the fields of the API's FaultRule, such as ``topic`` and ``next``."""
+        """Add a fault rule, with the fields of the API's FaultIn, such as ``topic`` and ``next``."""
         return await self._call("POST", api_path("faults"), {"do": do, **rule})
 
     async def faults(self) -> list[JsonObject]:
@@ -105,7 +105,7 @@ class Operations(Messaging, Expecting, Registering, Clustering):
     # The clock and the broker
 
     async def clock(self) -> JsonObject:
-        """Return the broker's time, and the next due time."""
+        """Return the broker's time, and the due time of the next message."""
         return await self._get(api_path("clock"))
 
     async def advance(self, by: Duration) -> JsonObject:
@@ -131,9 +131,9 @@ class Operations(Messaging, Expecting, Registering, Clustering):
     ) -> JsonObject:
         """Delete all messages, or those of one topic. Topics and groups stay.
 
-        The clock also stays, unless ``clock`` restarts it: at an instant, or with ``start`` at the time of
-        its first start. ``forget`` deletes topics and groups that are neither declared in the settings nor
-        consumed by connected clients.
+        The clock does not change, unless ``clock`` sets it: to an instant or, with ``start``, to the time at
+        which it first started. ``forget`` deletes topics and groups that are neither declared in the settings
+        nor used by connected clients.
         """
         begin = clock if clock in (None, "start") else instant_ms(clock, "clock")
         given = {"topic": topic, "clock": begin, "forget": forget or None}
@@ -150,11 +150,11 @@ class Operations(Messaging, Expecting, Registering, Clustering):
         return await self._call("POST", api_path("snapshots"), {"name": name, "replace": replace})
 
     async def restore_snapshot(self, name: str) -> JsonObject:
-        """Go back to a snapshot: messages, offsets, faults, topics, groups and clock. Clients stay."""
+        """Restore messages, offsets, faults, topics, groups and the clock. Clients stay connected."""
         return await self._call("POST", api_path("snapshots", name, "restore"))
 
     async def snapshots(self) -> list[JsonObject]:
-        """Return the snapshots, by name."""
+        """Return the snapshots, sorted by name."""
         return entries_of(await self._get(api_path("snapshots")), "snapshots")
 
     async def damaged_snapshots(self) -> list[JsonObject]:
@@ -171,10 +171,10 @@ class Operations(Messaging, Expecting, Registering, Clustering):
         return entries_of(await self._get(api_path("snapshots", name, "differences"), given), "differences")
 
     async def pack(self, file: str | PathLike[str], *, test: str = "", failure: str = "") -> JsonObject:
-        """Write the broker's state and recent events into a file, which ``mocketmq open`` shows.
+        """Write the broker's state and recent events to a file, which ``mocketmq open`` shows.
 
-        ``test`` and ``failure`` say what failed. An existing file is replaced. Returns the ``file`` and its
-        ``bytes``. Raises OSError if the file cannot be written.
+        ``test`` is the name of the failed test, and ``failure`` the text of its failure. An existing file is
+        replaced. Returns the ``file`` and its ``bytes``. Raises OSError if the file cannot be written.
         """
         given = {"test": _printable(test[:_MAX_TEST]), "failure": _printable(failure[-_MAX_FAILURE:])}
         answer = await self._ask("POST", api_path("pack"), given)

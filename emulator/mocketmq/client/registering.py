@@ -91,7 +91,8 @@ class Registering(ApiCalls):
         """Create the consumer group, or change it. With ``fifo``, its gRPC clients consume in order.
 
         ``priority_factor`` is the percentage of receives from a topic of type ``priority`` that get the
-        highest priority first. The group consumes the lite topics of the topic ``lite_parent``.
+        highest priority first. The group consumes the lite topics of the topic ``lite_parent``. None leaves a
+        setting as it is.
         """
         wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
         more = {
@@ -145,7 +146,10 @@ class Registering(ApiCalls):
         )
 
     async def reconnect(self, client_id: str) -> JsonObject:
-        """Tell a gRPC client to reconnect; ``connections`` in the result counts the connections told so."""
+        """Tell a gRPC client to reconnect.
+
+        ``connections`` in the result is the number of its connections on which the broker sent the command.
+        """
         return await self._call("POST", api_path("clients", client_id, "reconnect"))
 
 

@@ -1,4 +1,4 @@
-"""Seed files, which the clients send to the broker as text, and which the broker parses."""
+"""Seed files, which the clients send as text and the broker parses."""
 
 from __future__ import annotations
 

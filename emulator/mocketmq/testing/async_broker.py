@@ -22,9 +22,9 @@ __tracebackhide__ = True
 class AsyncBroker(Operations):
     """An asyncio view of ``broker``. Each request opens its own connection.
 
-    No state outlives an operation or the test's event loop, so this works under every plugin that runs async
-    tests, and needs only the standard library. Running the blocking client in threads would not do: a thread
-    outlives a cancelled wait, and waits that fill the thread pool would block the sends that end them.
+    No state outlives an operation or the test's event loop, so this class works under every plugin that runs
+    async tests, and needs only the standard library. Running the blocking client in threads would not work: a
+    thread outlives a cancelled wait, and waits that fill the thread pool would block the sends that end them.
     """
 
     # Callable, so ``broker.clock()`` still works although the attribute shadows the method.

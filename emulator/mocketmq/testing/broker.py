@@ -26,7 +26,7 @@ class Broker(BlockingClient):
     def __init__(self, url: str, *, token: str | None = None, process: BrokerProcess | None = None) -> None:
         super().__init__(url, token)
         self.token = token
-        self.login = url, token  # makes another client of the broker; the URL may have a user's password
+        self.login = url, token  # for other clients of the broker; the URL may have a user's password
         self.process = process
         self.doors = self.info()["doors"]
         self.clock = BlockingClock(self)

@@ -99,7 +99,7 @@ class Brokers:
         return BrokerProcess([*command, *start.flags], ready_s)
 
     def _free_ports(self) -> dict[_Door, int]:
-        """Pick a free port per door, from a range that differs by worker and from the ephemeral ports."""
+        """Pick a free port per door, from a range below the ephemeral ports, shared out among the workers."""
         worker = getattr(self._config, "workerinput", {"workerid": "gw0", "workercount": 1})
         number = int(worker["workerid"].removeprefix("gw"))
         ports = list(_PORTS[number % worker["workercount"] :: worker["workercount"]])

@@ -35,7 +35,7 @@ def reason_to_fail(broker: Broker, *, is_strict: bool) -> str:
 
 
 def story_of(broker: Broker) -> str:
-    """Return a line per event, oldest first, or how the broker died."""
+    """Return a line for each event, oldest first, or a text on how the broker died."""
     if broker.process and broker.has_died:
         return f"{broker.process.death}; its last lines:\n{broker.process.last_lines}"
     try:
@@ -52,7 +52,7 @@ def _time(at_ms: int) -> str:
 
 
 def pack_failure(broker: Broker, folder: Path, test: str, failure: str) -> str:
-    """Pack the broker's state at the failure of the test. Return where, or why there is no pack."""
+    """Pack the broker's state at the failure of the test. Return where the pack is, or why there is none."""
     if broker.process and broker.has_died:
         return f"no pack: {broker.process.death}"
     file = folder / _file_name(test)

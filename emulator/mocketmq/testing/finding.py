@@ -23,7 +23,7 @@ _HELP: Final = (
 )
 _PORTS: Final = ("http", "namesrv", "broker", "grpc")
 _PYTHONS: Final = ("python3", "python", *(f"python3.{minor}" for minor in range(14, 10, -1)))
-"""Places to look for Python 3.11 or later, which the broker needs and the tests do not."""
+"""Commands that may run Python 3.11 or later, which the broker needs but the tests do not."""
 
 
 def find_program(install: Sequence[str], image: str) -> list[str]:
@@ -32,7 +32,7 @@ def find_program(install: Sequence[str], image: str) -> list[str]:
     ``install`` has arguments of ``pip install`` for a separate environment; ``image`` is a container image.
     Without either, the search covers the bundle that MOCKETMQ_BUNDLE names, this environment and the PATH.
     Nothing is downloaded without a request, because a test run should not execute whatever a package index
-    has under a name.
+    offers under a name.
     """
     if image:
         return _container(image)
@@ -104,7 +104,10 @@ def _program_of_bundle(bundle: Path) -> Path:
     if not bundle.exists():
         raise StartError(f"MOCKETMQ_BUNDLE is {str(bundle)!r}, which does not exist")
     folder = bundle if bundle.is_dir() else _unpacked(bundle)
-    for inside in (folder, *sorted(folder.iterdir())):  # an archive has one folder, which has the program
+    for inside in (
+        folder,
+        *sorted(folder.iterdir()),
+    ):  # an archive has one folder, which contains the program
         program = inside / ("mocketmq.exe" if sys.platform == "win32" else "mocketmq")
         if program.is_file():
             return program
@@ -134,7 +137,7 @@ def _unpacked(archive: Path) -> Path:
 
 
 def _digest(arguments: Sequence[str]) -> str:
-    """Return a digest of what is installed, which changes when a local file is rebuilt."""
+    """Return a digest of the installed packages, which changes when a local file is rebuilt."""
     found = hashlib.sha256()
     for argument in arguments:
         path = Path(argument)

@@ -14,7 +14,7 @@ from mocketmq.testing.finding import find_program
 _START = ("clock", "profile", "levels", "brokers")
 _MARKER = (*_START, "topics", "seed", "snapshot", "strict", "forget")
 _LONG_POLLS = ("--max-long-poll", "1s")
-"""Short, because a closing push consumer of RocketMQ 5, and so its test, waits for its long polls."""
+"""Short, because a push consumer of RocketMQ 5 that closes, and so its test, waits for its long polls."""
 
 
 class StartOptions(NamedTuple):
@@ -33,11 +33,11 @@ class StartOptions(NamedTuple):
 
 
 class WantedBroker(NamedTuple):
-    """The options, topics and files of seeds that a test asks for.
+    """The options, topics and seed files that a test asks for.
 
-    ``snapshot`` names the snapshot with which the test begins; empty for an empty broker. ``is_strict``
-    fails the test if it leaves delivered messages unacknowledged. ``forgets`` deletes the topics and groups
-    of earlier tests.
+    ``snapshot`` names the snapshot with which the test begins; empty for an empty broker. ``is_strict`` fails
+    the test if it leaves delivered messages unacknowledged. ``forgets`` deletes the topics and groups of
+    earlier tests.
     """
 
     start: StartOptions
@@ -69,8 +69,8 @@ def of_settings(config: pytest.Config) -> StartOptions:
 def wanted(node: pytest.Item) -> WantedBroker:
     """Return pytest's settings, overridden by the markers of module, class and test, in this order.
 
-    Topics and seeds add up instead. Paths of seeds are relative to the test's file in a marker, and to the
-    root directory in the settings.
+    Topics and seeds add up instead. A marker's paths of seed files are relative to the test's file, and paths
+    in the settings to the root directory.
     """
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
     seeds = [node.config.rootpath / name for name in node.config.getini("mocketmq_seed")]

@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures ``mocketmq``, ``mocketmq_async`` and ``mocketmq_session``, a marker, settings.
 
-pytest loads the plugin in every project where mocketmq is installed. So it imports only pytest and the
-standard library, and the rest when a test first uses a fixture.
+pytest loads the plugin in every project where mocketmq is installed. The plugin therefore imports only pytest
+and the standard library, and everything else when a test first uses a fixture.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def mocketmq_async(mocketmq: Broker) -> AsyncBroker:
 
 @pytest.fixture(scope="session")
 def mocketmq_session(request: pytest.FixtureRequest) -> Broker:
-    """The broker that `mocketmq` resets, for fixtures that live longer than a test: `.name_server` above all.
+    """The broker that `mocketmq` resets, for fixtures that outlive a test; they mostly need `.name_server`.
 
     This is the broker with the options of pytest's settings; a test with a marker may use another broker.
     """

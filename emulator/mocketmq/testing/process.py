@@ -107,7 +107,7 @@ class BrokerProcess:
         self._has_told.set()
 
     def _code(self) -> int | None:
-        """Return the exit code, waiting briefly after the output has ended."""
+        """Return the exit code, after a short wait, because the output may end first."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(_STOP_S)
         return None
