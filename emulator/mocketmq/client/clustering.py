@@ -55,7 +55,7 @@ class Clustering(ApiCalls):
         return await self._call("POST", api_path("brokers", name, "wipe"))
 
     async def cut_off_broker(self, name: str, side: Literal["clients", "name-servers"]) -> JsonObject:
-        """Cut a broker off from its clients, which then get no answers, or from the name servers."""
+        """Cut a broker off from its clients, which then get no responses, or from the name servers."""
         return await self._call("POST", api_path("brokers", name, f"cut-off-from-{side}"))
 
     async def reconnect_broker(self, name: str) -> JsonObject:

@@ -48,7 +48,7 @@ class Messaging(ApiCalls):
     async def send_batch(
         self, topic: str, messages: Sequence[JsonObject], *, advance: Duration | None = None
     ) -> list[JsonObject]:
-        """Move the clock by ``advance``; then send up to 1,000 messages by :func:`outgoing`, all or none."""
+        """After moving the clock by ``advance``, send up to 1,000 :func:`outgoing` messages, all or none."""
         body: JsonObject = {"messages": messages}
         if advance is not None:
             body["advance"] = duration_text(advance, "advance")

@@ -89,7 +89,7 @@ class AnswerLoad:
 
     @asynccontextmanager
     async def reading(self, most: int) -> AsyncIterator[int]:
-        """Reserve memory while only this request reads messages. Raises TooManyAnswersError."""
+        """Reserve memory to read messages; other requests wait meanwhile. Raises TooManyAnswersError."""
         async with self._answers.reading:
             size = self.reserve(most)
             if not size:

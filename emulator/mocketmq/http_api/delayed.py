@@ -23,7 +23,7 @@ from mocketmq.schedule.scheme import PendingFilter
 
 
 class HeldByOut(msgspec.Struct, frozen=True):
-    """Messages that are held past their due time by a rule `fault`, or by a cause such as `broker-b down`."""
+    """Messages held past their due time. `fault` is the rule, or another cause, such as `broker-b down`."""
 
     fault: str
     count: int
@@ -34,7 +34,7 @@ class LevelOut(msgspec.Struct, frozen=True):
     """A delay level.
 
     `delay_offset` is the offset of the next message to deliver in the level's queue, and `max_offset` the end
-    of the queue. `held` has the messages that are held past their due time, which `pending` does not count.
+    of the queue. `held` lists the messages that are held past their due time, which `pending` does not count.
     """
 
     level: int

@@ -72,8 +72,8 @@ class WaitIn(MatcherIn, frozen=True):
 
     `delivered` counts every delivery to the topic. `acknowledged` needs a `group`; `dead` may have one. The
     wait ends when at least this many messages have reached each stage. With `exactly`, it also ends, without
-    success, when more messages have. It takes up to `wait` of real time, or `timeout_ms`; the duration takes
-    precedence.
+    success, when more messages have. The wait takes up to `wait` of real time, or `timeout_ms`; the duration
+    takes precedence.
 
     With `advance`, the wait moves the clock to each instant that the messages wait for, such as their due
     times and retries, but by at most `advance` in total. While a consumer has a message or could receive one,

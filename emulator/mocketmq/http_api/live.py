@@ -107,7 +107,7 @@ class NextDueOut(msgspec.Struct, frozen=True):
 
 
 class SpreadOut(msgspec.Struct, frozen=True):
-    """The lateness of `count` deliveries of a `level` (0 for absolute due times), or `age_s` seconds ago."""
+    """The lateness of `count` deliveries: of one `level` (0: absolute due times), or `age_s` seconds ago."""
 
     count: int
     p50_us: int

@@ -180,7 +180,7 @@ def _of_groups(
 ) -> Iterator[Figures]:
     """The progress of each group in each topic, and by broker if there are several ``names``.
 
-    Without ``retries``, which is None if the store could not be read, waiting retries are omitted.
+    If ``retries`` is None, because the store could not be read, waiting retries are omitted.
     """
     yield _by_group("lag", "Messages that the group has not consumed", lags, names, lambda one: one.lag)
     text = "Messages that consumers have received and not settled or postponed"

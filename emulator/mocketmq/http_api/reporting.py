@@ -58,7 +58,7 @@ REPORTS = RouteGroup("reports", "Lateness reports")
 
 @Route(REPORTS, "GET /v1/reports", "Show the progress of a lateness report")
 async def report_state(call: ApiCall, _: NoInput) -> ReportStateOut:
-    """Returns the current step of the report being made, which takes seconds."""
+    """Returns the current step of the report being made. Making a report takes seconds."""
     step, newest = call.api.reports.step, call.api.reports.newest
     return ReportStateOut(
         STEPS[step - 1] if step else None,

@@ -104,10 +104,7 @@ def _program_of_bundle(bundle: Path) -> Path:
     if not bundle.exists():
         raise StartError(f"MOCKETMQ_BUNDLE is {str(bundle)!r}, which does not exist")
     folder = bundle if bundle.is_dir() else _unpacked(bundle)
-    for inside in (
-        folder,
-        *sorted(folder.iterdir()),
-    ):  # an archive has one folder, which contains the program
+    for inside in (folder, *sorted(folder.iterdir())):  # an archive has the program in its only folder
         program = inside / ("mocketmq.exe" if sys.platform == "win32" else "mocketmq")
         if program.is_file():
             return program

@@ -14,7 +14,7 @@ from mocketmq.testing.finding import find_program
 _START = ("clock", "profile", "levels", "brokers")
 _MARKER = (*_START, "topics", "seed", "snapshot", "strict", "forget")
 _LONG_POLLS = ("--max-long-poll", "1s")
-"""Short, because a push consumer of RocketMQ 5 that closes, and so its test, waits for its long polls."""
+"""Short, because a push consumer of RocketMQ 5, and so its test, waits for its long polls when it closes."""
 
 
 class StartOptions(NamedTuple):
