@@ -1,13 +1,13 @@
-"""Access rules: what a request needs of an account, and the guard that checks it.
+"""Access rules, which declare the permissions that a request needs, and the guard that checks them.
 
-Each request is declared with a rule, which serves accounts of ``plain_acl.yml`` and users with policies.
+Each request declares one rule, both for accounts of ``plain_acl.yml`` and for users with policies.
 
-For accounts, the rules are those of 4.9.8 (PlainAccessValidator.java). Requests that 4.9.8 lacks or forgot
-follow 5.3.3 as far as the accounts allow. Only an administrator may change topics, groups and settings. Any
-access key may read them.
+For accounts, the rules are those of 4.9.8 (PlainAccessValidator.java). Requests that 4.9.8 does not have, or
+does not check, follow 5.3.3 as closely as the permissions of accounts allow. Only an administrator may change
+topics, groups and settings. Every account may read them.
 
 For users, the rules are those of 5.5.0 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``). As
-there, a request without a header of its own, such as a change of settings, needs no more than a user.
+in 5.5.0, a request without a header class, such as a change of settings, needs only an authenticated user.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,15 +24,16 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.signature import ACCESS_KEY, is_signed
 
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""Prefix of the remark of every refusal but those of users: the name of upstream's exception."""
+"""Name of upstream's exception, which begins the remark of every refusal, except refusals to users."""
 
 Needs = Callable[[Command], Iterator[Need]]
 
 
 class AccessRule(NamedTuple):
-    """``needs`` returns what the account must be allowed to do. ``is_open`` requests need no key.
+    """What a request requires of its sender.
 
-    ``is_admin`` requests need an administrator among the accounts of ``plain_acl.yml``.
+    ``needs`` returns what the account must be allowed to do. ``is_open`` requests need no access key. For
+    ``is_admin`` requests, an account of ``plain_acl.yml`` must be an administrator.
     """
 
     needs: Needs
@@ -53,16 +54,17 @@ _KINDS: Final[dict[str, Kind]] = {"topic": "Topic", "group": "Group", "groups": 
 
 
 def reads(actions: Action = Action.GET, **fields: str) -> AccessRule:
-    """Needs an access key. A user must be allowed one of the actions with what the ext fields name.
+    """Make a rule that requires an access key and, of a user, permission for one of the actions.
 
-    ``fields`` has the names of ext fields by what they name: a ``topic``, a ``group``, or ``groups`` that are
-    separated by commas. Without fields, the cluster is meant. All are checked, in the given order.
+    ``fields`` maps kinds of resources to the ext fields that name them: a ``topic``, a ``group``, or
+    ``groups`` separated by commas. The user needs the permission for each named resource or, without fields,
+    for the cluster. The resources are checked in the given order.
     """
     return AccessRule(_administers(actions, fields))
 
 
 def administers(actions: Action, **fields: str) -> AccessRule:
-    """Needs an administrator, or a user with permission as in :func:`reads`."""
+    """Make a rule that requires an administrator, or a user with permission as for :func:`reads`."""
     return AccessRule(_administers(actions, fields), is_admin=True)
 
 
@@ -80,7 +82,10 @@ def _administers(actions: Action, fields: Mapping[str, str]) -> Needs:
 
 
 def looks_for(topic: str) -> AccessRule:
-    """Needs no access key. A sender that may publish to or consume this topic counts as authorized."""
+    """Make a rule that requires no access key.
+
+    A sender counts as authorized if it may publish to or consume the topic in this ext field.
+    """
 
     def needs(command: Command) -> Iterator[Need]:
         if name := command.ext.get(topic):
@@ -90,7 +95,10 @@ def looks_for(topic: str) -> AccessRule:
 
 
 def publishes(topic: str) -> AccessRule:
-    """Needs permission to publish to the topic in this ext field, or to consume as a retry topic's group."""
+    """Make a rule that requires permission to publish to the topic in this ext field.
+
+    For a retry topic, it requires permission to consume as the topic's group.
+    """
 
     def needs(command: Command) -> Iterator[Need]:
         if name := command.ext.get(topic):
@@ -106,9 +114,10 @@ def consumes(
     actions: Action = Action.SUB,
     is_topic_first: bool = False,
 ) -> AccessRule:
-    """Needs permission to consume as the group, and from the topic, in these ext fields.
+    """Make a rule that requires permission to consume the topic as the group, both named by ext fields.
 
-    A user needs one of the actions. The group is checked first, unless upstream begins with the topic.
+    A user needs one of the actions. The group is checked before the topic. ``is_topic_first`` reverses this
+    order for requests where upstream does.
     """
 
     def needs(command: Command) -> Iterator[Need]:
@@ -126,9 +135,9 @@ class Guard:
         self._access = access
 
     def check(self, rule: AccessRule, channel: RemotingChannel, command: Command) -> bool:
-        """Whether the sender is authorized. False only for open requests, which are served nevertheless.
+        """Return True if the sender is authorized, or False if it is not and the request is open.
 
-        Raises RemotingError or AuthError, with upstream's code and words, if the request must be refused.
+        Raises RemotingError or AuthError, with upstream's code and text, if the request must be refused.
         """
         try:
             self._check(rule, peer_host(channel.remote), command)

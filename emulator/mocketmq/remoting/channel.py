@@ -27,13 +27,14 @@ STATUS_S: Final = 5.0
 
 
 class RemotingChannel:
-    """A client's connection. ``remote`` is its ``host:port``, ``advertised`` the broker's as it can reach it.
+    """A client's connection to a broker, its slave or a name server.
 
-    ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders the requests.
-    ``send`` writes a command; ``hang_up`` closes the connection for an injected fault, given its name.
-    ``load`` counts the memory of the messages that the current request reads. ``share`` is the broker that
-    the client has reached, unless it has reached the name server ``name_server``. With ``is_slave``, it has
-    reached the broker's slave.
+    ``remote`` is the client's ``host:port``, and ``advertised`` is the ``host:port`` at which the client can
+    reach the broker. ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders
+    the requests. ``send`` writes a command. ``hang_up`` closes the connection because of an injected fault,
+    whose name it takes. ``load`` starts to count the memory of the messages that the current request reads.
+    ``share`` is the broker, or the first broker if the client is connected to ``name_server``. ``is_slave``
+    means that the client is connected to the broker's slave.
     """
 
     door = "remoting"
@@ -77,10 +78,10 @@ class RemotingChannel:
         self.ask(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def reset_offsets(self, reset: OffsetReset, language: str) -> None:
-        """Make the client reset its offsets of the broker that it has reached, if any of them changed.
+        """Make the client reset its offsets in queues of the connected broker, if the reset includes any.
 
-        C++ clients need a different encoding. Java clients suspend themselves for seconds even for an empty
-        table.
+        An empty table is not sent, because Java clients would suspend themselves for seconds even then. C++
+        clients need a different encoding of the table.
         """
         ext = {
             "topic": reset.topic,
@@ -221,7 +222,7 @@ def _client_answer(answer: Command) -> ClientAnswer:
 
 
 def queue_offsets(reset: OffsetReset, share: BrokerShare) -> Iterator[tuple[dict[str, str | int], int]]:
-    """Each queue of a broker, in the form that clients use, with its new offset."""
+    """Yield each queue of the broker, in the form that clients use, with its new offset."""
     for number, offset in reset.offsets.items():
         if share.has_queue(reset.topic, number):
             yield queue_name(share, reset.topic, number), offset

@@ -29,19 +29,19 @@ log = logging.getLogger(__name__)
 RunReply = Callable[[Sequence[Command], Sequence[Response]], None]
 """Sends the responses to a run of requests."""
 OTHER: Final = "other"
-"""Metrics label of unsupported codes after the first ``MAX_UNKNOWN``, because a client may try all codes."""
+"""Metrics label of unsupported codes beyond the first ``MAX_UNKNOWN``. A client could try all codes."""
 MAX_UNKNOWN: Final = 100
 
 
 LATENCIES_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
-"""Bounds of latencies (RemotingMetricsManager, 5.3.3)."""
+"""Upper bounds of the buckets of latencies (RemotingMetricsManager, 5.3.3)."""
 
 
 class Served(NamedTuple):
     """Requests whose latencies are counted together.
 
-    ``broker`` is the index of the broker that served them; the first stands for the name servers. ``code`` is
-    the label of the request code.
+    ``broker`` is the index of the broker that served them; name servers count as the first broker. ``code``
+    is the metrics label of the request code, and ``answer`` the response code.
     """
 
     broker: int
@@ -52,10 +52,10 @@ class Served(NamedTuple):
 
 
 class Dispatcher:
-    """Serves requests of all codes; ``latencies`` has those of the responses, in milliseconds.
+    """Serves all requests. The first one that is not in ``requests`` makes ``load_others`` import the rest.
 
-    Their keys are the fields of :class:`Served`, as plain tuples, which each request makes faster. The first
-    code that is not in ``requests`` adds those that ``load_others`` imports.
+    ``latencies`` counts the response times in milliseconds. Its keys have the fields of :class:`Served`, but
+    are plain tuples, because each request makes one, and named tuples are slower to make.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Dispatcher:
             for code, request in self._load_others().items():
                 self._requests.setdefault(code, request)
                 self._labels.setdefault(code, str(code))
-            self._has_others = True  # not before, because an import may fail
+            self._has_others = True  # set last, because the import may fail
 
     def _find(self, code: int) -> Request | None:
         request = self._requests.get(code)
@@ -105,7 +105,7 @@ class Dispatcher:
         return found
 
     def long_poll(self, code: int) -> LongPoll | None:
-        """The response to a request with this code when too many are waiting; None if it never waits."""
+        """How to answer a long poll with this code when too many wait; None for other requests."""
         request = self._find(code)
         return None if request is None else request.long_poll
 
@@ -115,7 +115,7 @@ class Dispatcher:
         return request is not None and (request.is_reading or request.long_poll is not None)
 
     def runs(self, commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
-        """Part the commands of a read into runs, which ``begin_run`` may begin, and single commands."""
+        """Split the commands of one read into runs for ``begin_run``, and single commands."""
         start, count = 0, len(commands)
         while start < count:
             first, end = commands[start], start + 1
@@ -127,10 +127,11 @@ class Dispatcher:
             start = end
 
     def begin_run(self, channel: RemotingChannel, commands: Sequence[Command], reply: RunReply) -> bool:
-        """Begin plain requests with one code on the fast path; ``reply`` gets their responses later.
+        """Begin plain requests with the same code on the fast path; ``reply`` gets their responses later.
 
-        Returns False, without any effect, for other requests and while fault rules or static topics exist.
-        The caller must then use ``answer`` for each, which serves or refuses it.
+        Returns False, without any effect, for all other requests, while earlier requests keep these waiting,
+        and while static topics or fault rules for requests exist. The caller must then call ``answer`` for
+        each request, which serves or refuses it.
         """
         request = self._requests.get(commands[0].code)
         if request is None or request.fast_path is None or self._broker.faults.of_requests:
@@ -172,7 +173,7 @@ class Dispatcher:
                 refusal = at_broker(refusal, channel.share)
             response = refused(refusal, self._settings.server_version)
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
-                given = refusal.answer  # a refused send is not stored
+                given = refusal.answer  # if the handler refused a send, nothing is stored: keep the refusal
                 is_stored = given.code == ResponseCode.SUCCESS
                 response = replace(given, code=response.code, remark=response.remark) if is_stored else given
         was_held = self.long_poll(command.code) is not None and self._broker.polls.has_held
@@ -210,9 +211,9 @@ class Dispatcher:
             lane.end(effect)
 
     async def _serve_logical(self, request: Request, call: RemotingCall[Any]) -> Response:
-        """Serve the request, which may be for a logical queue of a static topic.
+        """Serve a request that may be for a logical queue of a static topic.
 
-        A request with ``lo=false`` names the broker's own queue, as upstream.
+        As upstream, a request with ``lo=false`` names a queue of the broker instead of a logical queue.
         """
         if request.logical is not None and call.command.ext.get("lo") != "false":
             topic = self._static_topics.get(call.header.topic)
@@ -234,7 +235,7 @@ class Dispatcher:
     def counted(
         self, share: BrokerShare, command: Command, response: Response, *, was_held: bool = False
     ) -> Command:
-        """Count a handler's result at the broker with this share, and make the response command from it."""
+        """Count a response in the metrics of the broker with this share, and make the command to send."""
         self._count(share, command, response.code, was_held=was_held)
         return _answer(command, response)
 
@@ -276,6 +277,6 @@ def _unsupported(code: int) -> RemotingError:
 
 
 def _end_turn(lane: Lane, effect: Effect, reply: Reply, responses: Sequence[Response]) -> None:
-    """Respond to a request on the fast path, and end its turn in the lane."""
+    """End the turn of a run on the fast path in the lane, and send its responses."""
     lane.end(effect)
     reply(responses)

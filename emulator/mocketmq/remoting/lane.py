@@ -9,9 +9,9 @@ class Effect(Enum):
     """When a request's change of offsets becomes visible to later requests on the connection."""
 
     AT_ONCE = auto()
-    """When its handler first waits. For requests that only read."""
+    """Before the handler first waits. Also for requests that only read."""
     BY_WRITER = auto()
-    """When the writer commits it. The writer processes such requests in order."""
+    """When the writer commits the change. The writer processes such requests in order."""
     AT_END = auto()
     """When the request is answered."""
 
@@ -23,7 +23,7 @@ class Lane:
     """
 
     def __init__(self) -> None:
-        self._begun = 0  # requests that have not taken effect yet
+        self._begun = 0  # requests that have begun, but have not taken effect yet
         self._is_alone = False  # a request that excludes all others has begun
         self._queue: deque[tuple[Effect, asyncio.Future[None]]] = deque()
 

@@ -1,9 +1,9 @@
-"""Serves the logical queues of static topics by the handlers of ordinary queues.
+"""Serves requests for logical queues of static topics, by calling the handlers of ordinary queues.
 
-Clients of a static topic name a logical queue and logical offsets. A handler here checks that the broker
-leads the logical queue, calls the ordinary handler with a queue of a mapping item and an offset in it, and
-converts the offsets in its response. The older messages may be in a queue of another broker, which shares the
-store; nevertheless that broker has to run.
+Clients of a static topic name a logical queue and logical offsets. Each handler here checks that the broker
+leads the logical queue, calls the ordinary handler with the queue of a mapping item and an offset in that
+queue, and converts the offsets in the response. Older messages may be in a queue of another broker. Although
+all brokers share one store, requests for such messages are refused while that broker is down.
 
 Source: the methods rewriteRequestForStaticTopic and rewriteResponseForStaticTopic of the processors, 5.5.0
 """
@@ -26,14 +26,14 @@ _MOVING_WAIT_MS: Final = 1_000
 
 
 class LogicalQueue(msgspec.Struct, frozen=True):
-    """A logical queue that the broker leads. ``items`` has the mapping items that are decided."""
+    """A logical queue that the broker leads. ``items`` has the mapping items with a known logical offset."""
 
     leader: MappingItem
     items: Sequence[MappingItem]
 
 
 async def send(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
-    """Send to the leader's queue. For a negative number, the broker chooses one that it leads."""
+    """Send to the leader's queue. For a negative number, choose a logical queue that the broker leads."""
     number = call.header.queue_id
     if number < 0 and mapping.led:
         number = random.choice([*mapping.led])  # noqa: S311 - spreads load
@@ -46,13 +46,13 @@ async def send(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler)
 
 
 async def pull(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
-    """Pull from the queue that has the offset; at its end, send the consumer on to the next one."""
+    """Pull from the queue that has the logical offset; at its end, direct the consumer to the next queue."""
     header, queue = call.header, _led(call, mapping, call.header.queue_id)
     item = item_at(queue.items, header.queue_offset)
     after = next((each for each in queue.items if each.generation > item.generation), None)
     offset, flag, wait_ms = header.queue_offset - item.start, header.sys_flag, header.suspend_timeout_millis
     if item_at(queue.items, header.commit_offset) is not item:
-        flag &= ~COMMIT_OFFSET  # the consumer also commits by a request of its own
+        flag &= ~COMMIT_OFFSET  # the consumer also commits by a separate request
     if after is not None:
         flag &= ~SUSPEND
     elif item is not queue.leader:
@@ -85,10 +85,10 @@ async def pull(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler)
 
 
 async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
-    """Commit an offset in the queue that has it.
+    """Commit an offset in the queue that has it, and commit all earlier queues up to their ends.
 
-    A consumer that has come so far has consumed the queues before it, which are committed whole, so that they
-    have no lag, even if their broker is down.
+    A consumer that has reached the offset has consumed the earlier queues, so these must not show any lag,
+    even if their broker is down.
     """
     queue = _led(call, mapping, call.header.queue_id)
     item = item_at(queue.items, call.header.commit_offset)
@@ -101,7 +101,7 @@ async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handle
 
 
 async def committed(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
-    """Return the group's offset in the newest queue of which it has one."""
+    """Return the group's offset in the newest queue in which it has committed one."""
     queue = _led(call, mapping, call.header.queue_id)
     may_begin = len(queue.items) == 1 and call.header.set_zero_if_not_found
     for item in reversed(queue.items):
@@ -130,7 +130,7 @@ async def search(call: RemotingCall[Any], mapping: QueueMapping, handler: Handle
 
 
 async def _newest_since(call: RemotingCall[Any], queue: LogicalQueue, handler: Handler) -> MappingItem:
-    """The newest queue with a message stored at the time or before; the first queue if there is none."""
+    """The newest queue with a message stored at or before the time, or the first queue if there is none."""
     header = replace(call.header, timestamp=call.header.timestamp + 1, boundary_type="lower")
     after = replace(call, header=header)
     for item in reversed(queue.items):
@@ -171,7 +171,10 @@ def _led(call: RemotingCall[Any], mapping: QueueMapping, number: int) -> Logical
 
 
 def _at(call: RemotingCall[Any], item: MappingItem, **changes: object) -> RemotingCall[Any]:
-    """The request for the item's queue. Raises RemotingError if its broker is another, and does not run."""
+    """Make the same request for the queue of the mapping item.
+
+    Raises RemotingError if the queue belongs to another broker, which is down.
+    """
     registered = call.broker.registry.brokers.broker_named(item.broker)
     if registered.state != "running" and registered.share.position != call.channel.share.position:
         raise RemotingError(

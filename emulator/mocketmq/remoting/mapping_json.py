@@ -1,7 +1,7 @@
 """Mappings of static topics as JSON (TopicQueueMappingInfo and TopicQueueMappingDetail, 5.5.0).
 
-Offsets in a broker's queue begin at 0 in each mapping item, and the fields for the end of an item are
-reserved, so mappings that say otherwise are refused.
+In each mapping item, the offsets of the broker's queue begin at 0, and the fields for the end of the item are
+unused. Mappings with other values are refused.
 """
 
 from typing import Any, Final
@@ -12,7 +12,7 @@ from mocketmq.message.names import MAX_QUEUES
 from mocketmq.remoting.wire.body import JsonObject, objects_in, text_in, whole_in
 
 _LATEST: Final = 1 << 62
-"""Maximum logical offset at which an item begins, so that the offsets after it fit Java's long."""
+"""Maximum logical offset at which an item may begin, so that later offsets fit Java's long."""
 _FIXED: Final = {"startOffset": 0, "endOffset": -1, "timeOfStart": -1, "timeOfEnd": -1}
 
 
@@ -33,7 +33,7 @@ def read_mapping(body: JsonObject) -> QueueMapping:
 
 
 def mapping_info(topic: str, mapping: QueueMapping) -> dict[str, Any]:
-    """The mapping as in routes: the logical queues that the broker leads."""
+    """The mapping as shown in routes, with only the logical queues that the broker leads."""
     return {
         "bname": mapping.broker,
         "currIdMap": {str(number): queue_id for number, queue_id in sorted(mapping.led.items())},

@@ -1,4 +1,4 @@
-"""Converts queue ids at one of several brokers to and from numbers among the queues of all brokers."""
+"""Converts between the id of a queue at its broker and its number among the queues of all brokers."""
 
 import random
 from typing import Any
@@ -11,9 +11,9 @@ from mocketmq.message.broker_share import BrokerShare
 
 
 def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
-    """Return the header with the number of its queue; see ``message/broker_share.py``.
+    """Replace the queue id in the header by the queue's number; see ``message/broker_share.py``.
 
-    A send that leaves the choice of the queue to its broker gets a random one there.
+    If a send leaves the choice of the queue to the broker, a queue of this broker is chosen at random.
     """
     queue_id = getattr(header, "queue_id", None)
     if queue_id is None:
@@ -26,6 +26,6 @@ def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
 
 
 def at_broker(error: QueueNotFoundError, share: BrokerShare) -> QueueNotFoundError:
-    """Return the error with the ids at the broker, as its clients know them."""
+    """Return the error with queue ids at the broker, which are the ids that its clients know."""
     topic = error.topic
     return type(error)(topic, share.queue_id(topic, error.queue_id), share.queue_id(topic, error.count))

@@ -59,21 +59,20 @@ Reply = Callable[[Sequence[Response]], None]
 FastPath = Callable[[Iterable[RemotingCall[Any]], Reply], bool]
 """Begins a run of plain requests without waiting. For any other run it returns False without any effect.
 
-The calls are made as they are read, which may raise the error of a request.
-
-Its errors are ignored, because the handler is called next for each request, and raises the same error.
+Each call is made only when the iteration reaches it, and making it may raise the error of an invalid request.
+All errors are ignored, because the handler is then called for each request, and raises the same error.
 """
 
 
 LogicalHandler = Callable[[RemotingCall[Any], QueueMapping, Handler], Awaitable[Response]]
-"""Serves a request for a logical queue of a static topic, by the handler of ordinary queues.
+"""Serves a request for a logical queue of a static topic, by calling the handler of ordinary queues.
 
-The header has the queue's number as the client gave it. The mapping is that of the broker.
+The header has the queue's number as the client sent it. The mapping is that of the broker.
 """
 
 
 class StraightAnswer:
-    """Takes a future's place in the writer for a request on the fast path; ``respond`` makes the response."""
+    """Replaces a future in the writer for a request on the fast path; ``respond`` makes the response."""
 
     __slots__ = ("_reply", "_respond")
 
@@ -123,18 +122,18 @@ class RequestFamily:
 
 @dataclass(eq=False)
 class Request:
-    """A request that clients may send, which decorates its handler in the file of its family.
+    """The declaration of a request that clients may send, which decorates the handler of the request.
 
     ``names`` maps fields of the header's class to names on the wire where the names differ. ``long_poll`` is
-    set for requests that may wait for messages. ``fast_path`` serves the common case without a task, of
-    several successive requests at once if ``has_runs``; ``handler`` serves the rest. ``effect`` is set for
-    requests that read or change a group's offsets, because these keep their order on a connection.
+    set for requests that may wait for messages. ``fast_path`` serves the common case without a task, and
+    with ``has_runs`` several successive requests at once. ``handler`` serves all other cases. ``effect`` is
+    set for requests that read or change a group's offsets, because these keep their order on a connection.
     ``logical`` serves the request for a logical queue of a static topic. Like long polls, ``is_reading``
     requests are cancelled when their client disconnects. A slave serves ``is_for_slaves`` requests like its
     broker.
 
-    The handler's annotation names the class for the ext fields. A handler that mypyc compiles, which keeps no
-    annotations, gives it as ``header``.
+    The handler's annotation names the header class. A handler that mypyc compiles must be declared with
+    ``header`` instead, because compiled functions have no annotations.
     """
 
     family: RequestFamily = field(repr=False)
@@ -154,7 +153,7 @@ class Request:
     handler: Handler = field(init=False)
 
     def __call__(self, handler: _H) -> _H:
-        """Declare the request."""
+        """Add the request with its handler to the family."""
         if self.header is NoHeader:
             call, _ = handler.__annotations__.values()
             [self.header] = get_args(call)

@@ -1,4 +1,4 @@
-"""The attributes of a remoting request: those that fault rules match, and those of its log line."""
+"""The attributes of a remoting request that fault rules match, and those that its log line shows."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -33,7 +33,7 @@ _WORDS: Final[Mapping[int, Operation]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: "route",
     RequestCode.HEART_BEAT: "heartbeat",
 }
-"""Requests that fault rules also know by a name that all protocols share."""
+"""Requests that fault rules also match by a name that all protocols share."""
 _TOPIC: Final = ("topic", "b")
 _GROUP: Final = ("consumerGroup", "producerGroup", "group", "groupName", "a")
 _PROPERTIES: Final = ("i", "properties")
@@ -44,11 +44,11 @@ _SHOWN: Final = {
     **dict.fromkeys(("queueOffset", "offset"), "offset"),
     "commitOffset": "commit",
 }
-"""Ext fields that are logged, by name. Signatures, properties and bodies are not logged."""
+"""The ext fields that are logged, and their labels. Signatures, properties and bodies are not logged."""
 
 
 def operations(codes: Iterable[int]) -> Iterable[str]:
-    """All names by which fault rules match these requests."""
+    """All names by which fault rules can match these requests."""
     return (name for code in codes for name in _names(code))
 
 
@@ -92,7 +92,7 @@ def _first(ext: Mapping[str, str], names: Iterable[str]) -> str | None:
 
 
 def _unique_key(ext: Mapping[str, str]) -> str | None:
-    """The unique key that the client has assigned to the message to send."""
+    """The unique key that the client assigned to the message that it sends."""
     for pair in (_first(ext, _PROPERTIES) or "").split("\x02"):
         name, _, value = pair.partition("\x01")
         if name == UNIQ_KEY:

@@ -9,13 +9,13 @@ from mocketmq.remoting.wire import fastjson
 JsonObject = Mapping[str, Any]
 
 MAX_TEXT: Final = 1_024
-"""Maximum length of a name or an id in characters, because frames to other clients must hold it."""
+"""Maximum length of a name or an id in characters. It must fit into frames to other clients."""
 _LIMIT: Final = 1 << 63
 """Limit of Java's long. A number outside it would make a whole SQLite transaction fail."""
 
 
 def object_of(content: bytes) -> JsonObject:
-    """The body, which must be an object or empty."""
+    """Parse a body, which must be a JSON object or empty."""
     body = fastjson.loads(content) if content else {}
     if not isinstance(body, Mapping):
         raise InvalidArgumentError("body", body, "a JSON object")
@@ -23,7 +23,7 @@ def object_of(content: bytes) -> JsonObject:
 
 
 def objects_in(body: JsonObject, name: str) -> Iterator[JsonObject]:
-    """The objects in a list. A missing list counts as empty."""
+    """Yield the objects in a list. A missing list counts as empty."""
     found = body.get(name) or ()
     if not isinstance(found, list | tuple):
         raise InvalidArgumentError(name, found, "a list of JSON objects")
@@ -34,7 +34,7 @@ def objects_in(body: JsonObject, name: str) -> Iterator[JsonObject]:
 
 
 def text_in(body: JsonObject, name: str) -> str:
-    """A name or an id, which is mandatory."""
+    """Return a name or an id, which is mandatory."""
     value = body.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
         raise InvalidArgumentError(name, value, f"text of 1 to {MAX_TEXT} characters")
@@ -42,7 +42,7 @@ def text_in(body: JsonObject, name: str) -> str:
 
 
 def whole_in(body: JsonObject, name: str) -> int:
-    """A whole number, by default 0. C++ clients write longs as text."""
+    """Return a whole number, or 0 if it is missing. C++ clients write longs as text."""
     value = body.get(name) or 0
     try:
         number = int(value)

@@ -14,7 +14,7 @@ from mocketmq.rocketmq_versions import V5_0_0
 
 @unique
 class RequestCode(IntEnum):
-    """Codes of clients' requests that are served, and of requests that the broker sends to clients."""
+    """Codes of the requests that mocketmq serves, and of the requests that it sends to clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

@@ -16,11 +16,12 @@ ROCKETMQ: Final = 1
 
 
 class Command(msgspec.Struct):
-    """``opaque`` identifies a response's request. It is unique on one connection, in one direction.
+    """A request or a response.
 
-    ``version`` is the sender's version of RocketMQ: as a client, mocketmq is a 4.9.8.
-    ``received_us`` is the steady time at which the broker has read a request, otherwise 0.
-    ``frame_bytes`` is the size of the frame from which it was read, otherwise 0.
+    ``opaque`` matches a response to its request. It is unique on one connection, in one direction.
+    ``version`` is the sender's version of RocketMQ; as a client, mocketmq sends that of 4.9.8.
+    ``received_us`` is the steady time at which the broker read the request; otherwise it is 0.
+    ``frame_bytes`` is the size of the frame from which the command was read; otherwise it is 0.
     ``tap_number`` is the request's number in a recording of requests.
     """
 
@@ -66,10 +67,10 @@ class Command(msgspec.Struct):
 
     @classmethod
     def oneway(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
-        """Make a request to a client, without a response."""
+        """Make a request that a client must not respond to."""
         return cls(code=code, opaque=opaque, flag=_ONEWAY, ext=ext, body=body)
 
     @classmethod
     def request(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
-        """Make a request to a client, which must respond."""
+        """Make a request that a client must respond to."""
         return cls(code=code, opaque=opaque, ext=ext, body=body)

@@ -10,7 +10,7 @@ import msgspec
 from mocketmq.errors import InvalidArgumentError
 
 MAX_JSON: Final = 1024 * 1024
-"""Maximum size of standard JSON, in bytes. Its values may take fifty times as much memory."""
+"""Maximum size of standard JSON, in bytes. The parsed values may take fifty times as much memory."""
 MAX_DIALECT: Final = 64 * 1024
 """Maximum size of JSON in the dialect, in bytes, because the dialect is slow to read."""
 MAX_DEPTH: Final = 64

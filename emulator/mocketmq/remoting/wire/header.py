@@ -43,9 +43,9 @@ class ConsumerGroupHeader(RequestHeader):
 
 
 _REMEMBERED: Final = 1_024
-"""Number of texts whose numbers are remembered, because most fields repeat from request to request."""
+"""Number of texts whose parsed numbers are cached, because most fields repeat from request to request."""
 _LONGEST_REMEMBERED: Final = 20
-"""Maximum length of such a text: any number with its sign. Spaces may make a number as long as a header."""
+"""Maximum length of a cached text, enough for any number. Spaces could make texts as long as a header."""
 
 
 def _integer(bits: int) -> Callable[[str], int]:
@@ -77,9 +77,9 @@ _KINDS: Final[dict[Any, tuple[_Parser | None, str]]] = {
     Int32: (_integer(32), "a whole number of 32 bits"),
     bool: (_boolean, "true or false"),
 }
-"""The parser of each type (None: it is text), and the values that it allows."""
+"""The parser of each type (None for text), and a description of the allowed values."""
 _Field = tuple[str, _Parser | None, str, bool, Any]
-"""A field's name on the wire, its parser (None: it is text), allowed values, whether mandatory, its default.
+"""A field: name on the wire, parser (None for text), allowed values, whether it is mandatory, and default.
 
 This is not a named tuple, because a named tuple takes twice as long to unpack.
 """
@@ -95,7 +95,7 @@ class HeaderReader:
     def read(self, ext: Mapping[str, str]) -> Any:
         """Read the header from ext fields. Unknown fields are ignored, because any request may have some.
 
-        Raises InvalidArgumentError for a field that is invalid or, in upstream's words, missing.
+        Raises InvalidArgumentError for an invalid field, and with upstream's text for a missing one.
         """
         values: list[Any] = []
         get, append = ext.get, values.append

@@ -1,4 +1,4 @@
-"""Reads and writes headers in the form JSON (docs/protocol/remoting.md §1)."""
+"""Reads and writes JSON headers (docs/protocol/remoting.md §1)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -49,7 +49,7 @@ _write_json: Final = msgspec.json.Encoder().encode
 
 
 def read_header(data: bytes) -> tuple[JsonHeader, Mapping[str, str]]:
-    """Read a header; return it, and its ext fields as text. Raises FrameError."""
+    """Read a header, and return it with its ext fields as text. Raises FrameError."""
     try:
         header = _read_json(data)
         return header, header.extFields or {}

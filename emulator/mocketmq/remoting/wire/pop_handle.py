@@ -1,7 +1,7 @@
 """Reads and writes the receipt handles of popped messages (ExtraInfoUtil.java, 5.3.3).
 
 The response to a pop has the queue and offset of each message, from which clients make the message's handle.
-They keep it as the property POP_CK, and send it back to ack the message or change its invisible time.
+Clients keep the handle as the property POP_CK, and send it to ack the message or change its invisible time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _PARTS: Final = "eight numbers and names, as in the property POP_CK"
 
 
 class PoppedQueue(NamedTuple):
-    """A queue as handles name it. ``kind`` is 0 for the topic itself and 1 for the group's retry topic."""
+    """A queue as named in handles. ``kind`` is 0 for the topic itself and 1 for the group's retry topic."""
 
     kind: str
     queue_id: int
@@ -72,7 +72,7 @@ def message_offsets(offsets: Mapping[PoppedQueue, list[int]]) -> str:
 def order_counts(counts: Iterable[tuple[PoppedQueue, int, int]]) -> str:
     """Encode ``orderCountInfo``, which has the number of earlier deliveries by queue and offset.
 
-    Clients older than 5.1 read the queue's number, which is the lowest number of its messages.
+    Clients older than 5.1 read only one number for each queue, which is the lowest number of its messages.
     """
     parts, least = [], dict[PoppedQueue, int]()
     for queue, offset, count in counts:

@@ -1,4 +1,4 @@
-"""Writes and reads records, in which clients receive stored messages (docs/protocol/remoting.md §3)."""
+"""Writes and reads records, the form in which clients receive messages (docs/protocol/remoting.md §3)."""
 
 import ipaddress
 import struct
@@ -55,8 +55,9 @@ def encode_record(
 ) -> bytes:
     """Encode a message as a record, with IPv4 hosts, because many clients cannot read IPv6.
 
-    ``version`` is the consumer's. Consumers of 5.x get the region, because they trace no message without it.
-    Others get the bytes that 4.9.8 would store, without a separator at the end of the properties.
+    ``version`` is the consumer's. Consumers of 5.x also get the region, because they do not trace messages
+    without it. Older consumers get the bytes that 4.9.8 would store, with no separator at the end of the
+    properties.
     """
     body = message.body
     name = topic.encode()
@@ -89,7 +90,7 @@ def encode_record(
 
 
 def _fitting(properties: bytes) -> bytes:
-    """As many whole properties as a record can hold. Properties that the broker added are last."""
+    """As many whole properties as a record can hold. The broker's own are last, so they are dropped first."""
     return properties[: properties.rfind(b"\x02", 0, MAX_PROPERTIES_BYTES) + 1]
 
 

@@ -16,8 +16,8 @@ ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 
 _SOMETIMES: Final = ("SecurityToken", "_UNIQUE_KEY_QUERY")
-"""Fields that only some clients sign. Go does not sign the token. Older clients add ``_UNIQUE_KEY_QUERY``
-after they have signed."""
+"""Fields that only some clients sign. Go clients do not sign the token. Older clients add
+``_UNIQUE_KEY_QUERY`` after signing."""
 
 
 def sign(secret: str, content: bytes) -> bytes:
