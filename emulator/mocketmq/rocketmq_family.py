@@ -19,22 +19,22 @@ MAX_SERIES: Final = 5_000
 OVERFLOW: Final = {"otel_metric_overflow": "true"}
 """The label of the series for all further label sets."""
 NODE: Final[dict[str, str]] = {"cluster": CLUSTER, "node_type": "broker"}
-"""Labels of every series of a broker, beside its name."""
+"""Labels of every series of a broker, besides its name."""
 
 Labels = dict[str, str]
 
 
 class BrokerNodes(NamedTuple):
-    """Labels that name brokers: those of every series, and those of each running broker, by its index."""
+    """Labels that identify brokers: those of every series, and those of each running broker, by its index."""
 
     common: Labels
     labels: Mapping[int, Labels]
 
 
 def broker_nodes(names: Sequence[str], down: Collection[int]) -> BrokerNodes:
-    """Make the labels. Brokers that are ``down`` have none, because real ones could not be scraped.
+    """Make the labels. Brokers that are ``down`` get none, because scrapes of real brokers would fail.
 
-    A single broker always has its metrics, because they are those of the process as well.
+    A single broker always has metrics, because they are also the metrics of the process.
     """
     if len(names) == 1:
         return BrokerNodes(NODE | {"node_id": names[0]}, {0: {}})
@@ -73,7 +73,7 @@ def family_of(figures: Figures) -> Metric:
 
 
 def _add_histogram(family: Metric, labels: dict[str, str], found: Histogram) -> None:
-    """Add its samples, with bounds written as Java writes them."""
+    """Add the samples of a histogram, with bounds written as in Java."""
     total = 0
     for bound, count in zip((*map(float, found.bounds), "+Inf"), found.counts, strict=True):
         total += count

@@ -1,4 +1,4 @@
-"""The memory budget of remoting connections, which decides which of them may read at the limit.
+"""The memory budget of remoting connections, which decides which connections may read at the limit.
 
 gRPC has its own limiter, ``grpc_proxy/memory.py``, because a gRPC connection carries many requests at once
 and can refuse one of them. A remoting connection can only stop reading.
@@ -39,9 +39,9 @@ class Holder(Protocol):
 class Budget:
     """Counts the bytes that connections hold. At the limit, large frames are read one at a time.
 
-    A running request frees its memory when it ends, but an incomplete frame only once the rest is read. So
-    one waiting connection may always read, first the connection that lacks the fewest bytes. All connections
-    together hold at most the limit, the one frame being read, and ``FREE_BYTES`` each.
+    A running request frees its memory when it ends, but an incomplete frame only after its rest is read. One
+    waiting connection may therefore always read, beginning with the one that lacks the fewest bytes. All
+    connections together hold at most the limit, the one frame being read, and ``FREE_BYTES`` each.
     """
 
     def __init__(self, limit: int = MAX_HELD_BYTES) -> None:

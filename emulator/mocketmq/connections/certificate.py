@@ -32,7 +32,7 @@ _BEFORE: Final = timedelta(days=1)
 
 
 class Certificate:
-    """A certificate from files, or a self-signed one for hosts ``names`` that is kept in ``directory``."""
+    """A certificate from files, or a self-signed one for the hosts ``names``, kept in ``directory``."""
 
     def __init__(self, directory: Path | None, names: list[str]) -> None:
         self._directory = directory
@@ -79,7 +79,7 @@ class Certificate:
 
 
 def certificate_of(settings: Settings) -> Certificate:
-    """The certificate that the settings demand. Raises SettingError."""
+    """The certificate that the settings select. Raises SettingError."""
     names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), settings.host]
     advertised = (settings.advertise, *(each.advertise for each in settings.declared_brokers))
     names += [split_address(each, 0)[0] for each in advertised if each is not None]

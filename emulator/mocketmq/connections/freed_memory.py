@@ -17,7 +17,10 @@ class HighWater:
         self._most = max(self._most, held)
 
     def has_fallen(self, held: int) -> bool:
-        """Whether a flood has ended: much memory was held, and most is free again. True once per flood."""
+        """Whether a flood has ended: much memory was held, and at least half of it is free again.
+
+        Returns True only once per flood.
+        """
         if self._most < _FLOOD_BYTES or held > self._most // 2:
             return False
         self._most = held

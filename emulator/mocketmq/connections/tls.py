@@ -1,4 +1,4 @@
-"""TLS on the same port as plain connections, by a layer between a connection and its transport.
+"""TLS on the same port as plain connections, with a layer between a connection and its transport.
 
 A TLS client begins with a byte that cannot begin a frame. After that byte the connection uses this layer as
 its transport, and the transport uses the layer as its protocol.
@@ -71,7 +71,10 @@ class SecuredConnection(Protocol):
 
 
 class TlsLayer(asyncio.BufferedProtocol):
-    """Decrypts for the connection above, to which it looks like a transport. Created after the first byte."""
+    """Encrypts and decrypts for the connection above, to which it looks like a transport.
+
+    It is created after the client's first byte.
+    """
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._certificate = certificate
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls: ssl.SSLObject | None = None  # until there is a certificate, and after the end
+        self._tls: ssl.SSLObject | None = None  # None until there is a certificate, and after the end
         self._is_open = False
         self._loop = asyncio.get_running_loop()
         self._timeout = self._loop.call_later(handshake_s, self._out_of_time)
@@ -192,7 +195,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             while rest and self._tls is not None:
                 rest = rest[self._tls.write(rest[:_RECORD_BYTES]) :]
                 records.append(self._outgoing.read())
-        except ssl.SSLError as error:  # the writer, which may send a response, must not get it
+        except ssl.SSLError as error:  # must not reach the store's writer, which may send the response
             self._fail(error)
             return
         if records and not self._transport.is_closing():

@@ -1,9 +1,9 @@
 """Chooses the broker address in routes, which is by default the address that the client connected to.
 
 A route names one address, which clients then connect to. A client on the host, on another machine or in
-another container can reach again the address that it connected to. Published ports of a container are the
-exception. The container's host connects through the container's gateway, and on some platforms cannot reach
-the container's own address, only the published ports on 127.0.0.1.
+another container can connect to the same address again. A container with published ports is the exception,
+because its host connects through the container's gateway. On some platforms, the host cannot reach the
+container's own address, but only the published ports on 127.0.0.1.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""One connection, which reads commands, dispatches them and writes responses, and pauses at its limits."""
+"""A connection, which reads commands, dispatches them, writes responses, and stops reading at its limits."""
 
 import asyncio
 import logging
@@ -30,21 +30,22 @@ log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 256 << 10
 SHORT_READ_BYTES: Final = 4 << 10
-"""Maximum number of bytes per read; the short one applies when the memory budget is spent."""
+"""Maximum number of bytes per read, normally and while the memory budget is spent."""
 
 UNREAD_BYTES: Final = 64 << 10
-"""Number of bytes of unread responses at which reading the client's requests pauses."""
+"""Number of bytes of unread responses above which the broker stops reading the client's requests."""
 MAX_UNREAD_BYTES: Final = 64 << 20
-"""Limit on unread responses in total. Above it, clients with more than an equal share are disconnected."""
+"""Limit on all unread responses. Above it, clients with more than an equal share are disconnected."""
 _BUSY: Final = Response(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
 )
 
 
 class Reached(NamedTuple):
-    """Where a client has connected to: a broker, whose address is ``advertised``, its slave or a name server.
+    """What a client is connected to: a broker, its slave or a name server.
 
-    The first broker stands for each name server. ``dispatcher`` serves the requests there.
+    ``dispatcher`` serves the requests there. ``share`` and ``advertised`` are those of the broker, or of the
+    first broker if ``name_server`` is given.
     """
 
     dispatcher: Dispatcher
@@ -57,12 +58,12 @@ class Reached(NamedTuple):
 class ConnectionHub:
     """The state that all connections share.
 
-    ``connections`` are open; those in ``leaving`` are closed, with requests still running. ``gone`` is called
+    ``connections`` are open. Those in ``leaving`` are closed, with requests in progress. ``gone`` is called
     with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
-    ``version`` is RocketMQ's, in all that clients are sent. ``largest_answer`` is the limit on the bytes of
-    the messages in one response. ``cut_off`` has the ports of brokers that clients do not reach: nothing
-    gets through on their connections. ``tap`` records the requests. ``last_reader`` is the connection that
-    has brought the last requests.
+    ``version`` is the version of RocketMQ in all commands to clients. ``largest_answer`` is the limit on the
+    size of the messages in one response, in bytes. ``cut_off`` has the ports of brokers that are cut off from
+    clients: their connections stay open, but nothing gets through. ``tap`` records the requests.
+    ``last_reader`` is the connection that received the last requests.
     """
 
     def __init__(
@@ -92,12 +93,16 @@ class ConnectionHub:
         self.cut_off: frozenset[int] = frozenset()
         memory = memoryview(
             mmap(-1, READ_BYTES, access=ACCESS_COPY)
-        )  # takes only as much memory as the largest read
+        )  # uses only as much memory as the largest read
         self.full, self.short = memory, memory[:SHORT_READ_BYTES]
 
 
 class RemotingConnection(asyncio.BufferedProtocol):
-    """``held`` is its share of the memory budget, ``quiet`` its ticks without a byte, ``port`` is local."""
+    """A client's connection to the local ``port``.
+
+    ``held`` is the part of the memory budget that the connection uses. ``quiet`` is the number of ticks since
+    the last byte was received.
+    """
 
     def __init__(self, hub: ConnectionHub) -> None:
         self.held = 0
@@ -109,7 +114,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._reader = FrameReader()
         self._requests = RequestsInProgress(hub, self._account)
         self._out: list[bytes] = []
-        self._lost: list[Command] = []  # received while cut off; TCP brings them again afterwards
+        self._lost: list[Command] = []  # received while cut off; served later, as TCP would retransmit them
         self._lost_bytes = 0
         self._ends_turn_soon = False
         self._is_new = True  # nothing has been received
@@ -143,7 +148,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         log.debug("%s has connected to port %d", self.peer, local[1])
 
     def look_at_role(self) -> None:
-        """Serve the next requests as a broker or its slave, if a promotion has changed the port's role."""
+        """Serve the next requests in the port's new role, if a promotion has changed it."""
         reached = self._hub.reached(*self._ends)
         channel = self._channel
         if reached.is_slave != channel.is_slave or reached.advertised.address != channel.advertised:
@@ -167,7 +172,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the rest of a large frame has been missing for some time, though reading is not paused."""
+        """Whether a large frame has been incomplete for some time, although reading is not paused."""
         return not self._is_paused and self.quiet > 1 and self.incomplete > FREE_BYTES
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the size that the transport suggests
@@ -184,7 +189,10 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self.received(data)
 
     def _begin_tls(self, data: bytes) -> bool:
-        """Start TLS if the client's first byte begins it, or abort. Returns False to continue without TLS."""
+        """Start TLS if the client's first byte begins it. Returns False to continue without TLS.
+
+        Aborts the connection, and returns True, if the client violates the TLS mode.
+        """
         try:
             layer = self._hub.tls.begin_tls(data, cast(asyncio.Transport, self._transport), self)
         except TlsModeError as error:
@@ -219,14 +227,15 @@ class RemotingConnection(asyncio.BufferedProtocol):
         return bool(self._hub.cut_off) and self.port in self._hub.cut_off
 
     def reconnected(self) -> None:
-        """Serve what has come while the broker was cut off, and send what it has answered meanwhile."""
+        """Serve the requests received while the broker was cut off, and send the responses made meanwhile."""
         commands, self._lost, self._lost_bytes = self._lost, [], 0
         self._take(commands)
         self._end_turn()
 
     def _take(self, commands: Sequence[Command]) -> None:
         hub, now_us = self._hub, steady_us()
-        # The requests of a turn of the loop share a transaction, unless a single client sends one at a time.
+        # Requests of one turn of the event loop share a transaction. If a single client sends one request at
+        # a time, there is nothing to share, and the writer need not wait for the end of the turn.
         is_lone = hub.last_reader is self and len(commands) == 1 and self._requests.is_fast_path_idle
         hub.last_reader = self
         hub.writer.hold()
@@ -260,7 +269,10 @@ class RemotingConnection(asyncio.BufferedProtocol):
             self._requests.run(self._task(command, may_wait=False), size, is_reading=is_reading)
 
     def _begin(self, run: Sequence[Command]) -> bool:
-        """Begin plain requests. Returns False if earlier requests wait, or if requests are logged."""
+        """Begin requests on the fast path.
+
+        Returns False if they are not plain, if earlier requests wait, or if requests are logged.
+        """
         if self._requests.unbegun or _now_us() is not None:
             return False
         if not self._dispatcher.begin_run(self._channel, run, self._reply):
@@ -306,7 +318,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             )
 
     def _load(self) -> MessageLoad:
-        """Count the messages for the current request until the task has ended, after which they are sent."""
+        """Begin to count the memory of the current request's messages, until the request's task ends."""
         load = MessageLoad(self._hub.messages, self)
         task = asyncio.current_task()
         if task is not None:
@@ -314,7 +326,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         return load
 
     def write(self, command: Command) -> None:
-        """Send a command with the others of this turn of the event loop. Does nothing if disconnected."""
+        """Send a command at the end of this turn of the event loop, unless the client has disconnected."""
         self._put(command)
         self._end_turn_soon()
 
@@ -358,7 +370,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self.regulate()
 
     def _account(self) -> None:
-        """Update the held bytes. After a broken frame, close once all requests before it are answered."""
+        """Update the held bytes. After an invalid frame, close once all earlier requests are answered."""
         self._hub.budget.change(self, self._reader.buffered + self._requests.running_bytes + self._lost_bytes)
         if self._is_broken and self._requests.have_run:
             self._flush()

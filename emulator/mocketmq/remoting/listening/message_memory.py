@@ -1,9 +1,10 @@
-"""Limits the memory of messages on their way to remoting clients, from before they are read from the store.
+"""Limits the memory of messages on their way to remoting clients.
 
-A request reserves memory for the most that one answer may take, and what it has read counts until its client
-has read the answer. Without room, requests wait, so consumers get their messages later, but no error. Their
-connections take turns. A connection that does not read its answers gets no more messages, and is closed while
-others wait for the memory that it holds.
+A request reserves memory for the largest possible answer before it reads messages from the store. Afterwards,
+the messages that it has read count until the client has read the answer. While there is no room, requests
+wait, so consumers get their messages later instead of an error. Waiting connections take turns. A client that
+does not read its answers gets no more messages, and its connection is closed if others wait for the memory
+that it holds.
 
 ``connections/budget.py`` limits what clients send.
 """
@@ -17,11 +18,11 @@ from mocketmq.connections.budget import TURN_S
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 
 MAX_OUTGOING_BYTES: Final = 32 << 20
-"""Limit on messages being read, and on answers that clients have not read, of all connections."""
+"""Limit on the messages being read and the answers not yet read by clients, on all connections together."""
 OWN_UNREAD_BYTES: Final = 1 << 20
 """Unread bytes above which a connection's requests for messages wait until the client has read some."""
 LEAST_READ_BYTES: Final = 64 << 10
-"""Bytes that a client must read in ``TURN_S`` while others wait for memory, if it has as many unread."""
+"""Bytes that a client must read in each ``TURN_S`` while others wait for memory, if as many are unread."""
 MAX_WAITING: Final = 8_192
 """Maximum number of requests that wait for memory."""
 WAIT_S: Final = 8.0
@@ -42,8 +43,8 @@ class MessageReader(Protocol):
 class MessageMemory:
     """The memory of messages on their way to all connections, in bytes.
 
-    ``most`` is the memory that one answer may take, at most half of the limit. ``unread`` has the connections
-    whose clients do not read as fast as they are answered.
+    ``most`` is the memory that one answer may take, at most half of the limit. ``unread`` has the number of
+    unread bytes of each connection whose client reads more slowly than it is answered.
     """
 
     def __init__(self, most: int, limit: int = MAX_OUTGOING_BYTES) -> None:
@@ -70,12 +71,12 @@ class MessageMemory:
         return self._unread_bytes
 
     def set_unread(self, connection: MessageReader, size: int) -> None:
-        """Set how many bytes a client has not read."""
+        """Set the number of bytes that a client has not read."""
         self._unread_bytes += size - self.unread.get(connection, 0)
         self.unread[connection] = size
 
     def has_read(self, connection: MessageReader) -> None:
-        """Record that a client has read nearly all of its answers, or is gone."""
+        """Record that a client has read nearly all of its answers, or has disconnected."""
         self._unread_bytes -= self.unread.pop(connection, 0)
         self._last_unread.pop(connection, None)
         self._let_in()
@@ -94,7 +95,10 @@ class MessageMemory:
         return True
 
     async def reserve(self, load: "MessageLoad") -> None:
-        """Reserve memory for an answer, and wait until there is room. Raises RemotingError."""
+        """Wait until there is room for an answer, and reserve the memory.
+
+        Raises RemotingError if too many requests wait, or if this request has waited too long.
+        """
         if self._count >= MAX_WAITING:
             refuse_messages()
         has_room = load.has_room = asyncio.get_running_loop().create_future()
@@ -132,7 +136,7 @@ class MessageMemory:
             while loads:
                 load = loads.popleft()
                 self._count -= 1
-                if load.has_room is not None and not load.has_room.done():  # else its request was cancelled
+                if load.has_room is not None and not load.has_room.done():  # else the request was cancelled
                     load.settle(self.most)
                     load.has_room.set_result(None)
                     break
@@ -161,9 +165,9 @@ class MessageMemory:
 
 
 class MessageLoad:
-    """The memory of the messages for one request; implements ``broker.consuming.selection``.
+    """The memory of one request's messages; implements MemoryReservation of ``broker.consuming.selection``.
 
-    ``size`` bytes are reserved, until the task that serves the request has ended, after which they are sent.
+    ``size`` bytes stay reserved until the task that serves the request has ended and sent the response.
     """
 
     def __init__(self, memory: MessageMemory, connection: MessageReader) -> None:
@@ -178,7 +182,10 @@ class MessageLoad:
             await self._memory.reserve(self)
 
     def reserve(self, most: int) -> int:
-        """Reserve ``most`` bytes, which :meth:`wait_for_room` has done unless messages arrived since."""
+        """Reserve ``most`` bytes without waiting.
+
+        Usually, :meth:`wait_for_room` has already reserved them, but not if the messages arrived afterwards.
+        """
         self.settle(max(self.size, most))
         return most
 
@@ -193,7 +200,7 @@ class MessageLoad:
         self.settle(0)
 
     def refuse(self) -> NoReturn:
-        """Raise RemotingError, because memory for the next message is lacking."""
+        """Raise RemotingError, because there is no memory for the next message."""
         refuse_messages()
 
 

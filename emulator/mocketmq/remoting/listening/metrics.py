@@ -22,9 +22,10 @@ def metric_families(
     held_bytes: int,
     unread_bytes: int,
 ) -> Iterator[Metric]:
-    """The current metrics; ``answered`` has the number of requests by request code and response.
+    """Yield the current metrics. Those named as in RocketMQ only cover running brokers.
 
-    The keys of ``latencies`` are the fields of :class:`Served`. RocketMQ's metrics are of brokers that run.
+    ``answered`` has the number of responses by request code and response code. The keys of ``latencies`` are
+    the fields of :class:`Served`.
     """
     requests = CounterMetricFamily(
         "mocketmq_remoting_requests", "Requests of RocketMQ clients", labels=["code", "answer"]

@@ -1,4 +1,4 @@
-"""Binds the ports for RocketMQ clients, before the broker is created, because message ids need its port."""
+"""Binds the ports for RocketMQ clients before the broker is created, because message ids contain its port."""
 
 import errno
 import ipaddress
@@ -23,12 +23,15 @@ VIP_OFFSET: Final = -2
 SLAVE_OFFSET: Final = 4
 """Difference between the port of a slave and its broker's port.
 
-It is even, because Linux picks odd ports for listening, and even ones for connections to others.
+The difference is even because Linux picks odd ports for listening, and even ports for outgoing connections.
 """
 BETWEEN_BROKERS: Final = 10
 """Difference between the ports of one broker and of the next."""
 BETWEEN_NAME_SERVERS: Final = 10
-"""Likewise; the port above the first is that of HTTP by default."""
+"""Difference between the ports of one name server and of the next.
+
+By default, the HTTP port is one above the port of the first name server.
+"""
 _HIGHEST: Final = 65_535
 _TRIES: Final = 64
 _REUSES: Final = os.name == "posix" and sys.platform != "cygwin"
@@ -57,21 +60,21 @@ class BrokerSockets(NamedTuple):
 
     @property
     def sockets(self) -> Sockets:
-        """All of them."""
+        """All sockets of the broker and its slave."""
         return tuple(itertools.chain(*self))
 
     @property
     def ports(self) -> BrokerPorts:
-        """Their ports."""
+        """The ports of these sockets."""
         others = (_port_of(each) if each else None for each in self[1:])
         return BrokerPorts(_port_of(self.broker), *others)
 
 
 class Ports:
-    """Ports bound by :func:`bind_ports` but not listening yet.
+    """The ports that :func:`bind_ports` has bound, but that do not listen yet.
 
-    ``brokers`` has those of each broker; ``broker_port``, ``vip_port`` and ``broker_ip`` are of the first.
-    ``namesrv_ports`` has one for each name server.
+    ``brokers`` has the ports of each broker. ``broker_port``, ``vip_port`` and ``broker_ip`` are those of the
+    first broker. ``namesrv_ports`` has the port of each name server.
     """
 
     def __init__(self, name_servers: Sequence[Sockets], brokers: Sequence[BrokerSockets]) -> None:
@@ -146,9 +149,10 @@ def _bind_row(
     bind: Callable[[int, bool], T],
     sockets_of: Callable[[T], Sockets],
 ) -> list[T]:
-    """Bind ports at equal distances, from ``first`` on. If it is 0, find a free row.
+    """Bind a row of ports at equal distances, beginning with ``first``, or with any port if it is 0.
 
-    So a later start with the first port alone finds the others. Raises ListenError.
+    Because of the equal distances, a later start that is given only the first port binds the same ports.
+    Raises ListenError.
     """
     for is_last in (*[False] * _TRIES, True):
         bound: list[T] = []
@@ -167,7 +171,7 @@ def _bind_row(
 
 
 def store_host_of(settings: Settings, ports: Ports | None) -> str:
-    """The broker's ``host:port`` in message ids, as IPv4. If ``ports`` is None, no port is open there.
+    """The broker's ``host:port`` in message ids, as IPv4. If ``ports`` is None, remoting is off.
 
     Remoting clients that connected to another address get that address in message ids.
     """
@@ -209,11 +213,11 @@ def _bind_with_slave(
 
 
 def _bind_broker(host: str, fixed: int, *, is_picked: bool, vip_port: int | None = None) -> BrokerSockets:
-    """Bind a broker's port and its VIP channel. If ``fixed`` is 0, free ports are picked.
+    """Bind the port of a broker, and that of its VIP channel. If ``fixed`` is 0, pick free ports.
 
-    Without ``vip_port``, the VIP channel is two below the port.
-    If the broker's port is fixed and the VIP channel's is taken, the broker starts without a VIP channel, or
-    raises ListenError if ``is_picked``. If it is not fixed, pairs of ports are tried.
+    Without ``vip_port``, the VIP channel's port is two below the broker's port. If it is taken although the
+    broker's port is fixed, the broker gets no VIP channel, or ListenError is raised if ``is_picked``. If the
+    broker's port is not fixed, other pairs of ports are tried.
     """
     for is_last in (*[False] * _TRIES, True):
         broker = _bind(host, fixed, "--broker-port", is_picked=is_picked)
@@ -236,7 +240,7 @@ def _bind_broker(host: str, fixed: int, *, is_picked: bool, vip_port: int | None
 def _bind(host: str, port: int, option: str, *, is_picked: bool = False) -> Sockets:
     bound: list[socket.socket] = []
     try:
-        if port > _HIGHEST:  # getaddrinfo would take another one
+        if port > _HIGHEST:  # getaddrinfo would use another port instead
             raise OSError(errno.ERANGE, f"ports end at {_HIGHEST}")
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):

@@ -1,7 +1,7 @@
 """The requests of a connection that have no response yet, their memory, and the limits on both.
 
-A request runs in a task, waits in one as a long poll, or is on the fast path, which needs no task. Long polls
-have limits of their own, so that waiting does not keep a client's other requests from being read.
+A request runs in a task, waits in a task as a long poll, or is on the fast path, which needs no task. Long
+polls have limits of their own, so that a client's other requests are still read while its long polls wait.
 """
 
 import asyncio
@@ -20,28 +20,29 @@ Task = asyncio.Task[None]
 
 
 class ConnectionLimits(NamedTuple):
-    """Limits on the requests of a connection, and on waiting long polls also for all connections."""
+    """Limits on the requests of one connection, and on the waiting long polls of all connections."""
 
     running: int = 1_024
     running_bytes: int = 32 << 20
     """Limits on requests in progress. At either limit, reading pauses until some of them are answered."""
     waiting_bytes: int = 4 << 20
     waiting_bytes_together: int = 64 << 20
-    """Limits on waiting long polls. Further ones are answered at once, so that heartbeats are still read."""
+    """Limits on waiting long polls. Further ones are not held, so that heartbeats are still read."""
 
 
 class AllConnections(Protocol):
-    """What connections share: their limits, and the bytes of all waiting long polls."""
+    """The state that connections share: their limits, and the memory of all waiting long polls."""
 
     limits: ConnectionLimits
     waiting_bytes: int
 
 
 class RequestsInProgress:
-    """``running_bytes`` is the memory of requests in tasks and on the fast path, without waiting long polls.
+    """The requests of one connection that have no response yet.
 
-    ``unbegun`` is the number of tasks that no later request may overtake. ``has_run`` is called when a task
-    that does not wait has ended.
+    ``running_bytes`` is the memory of requests in tasks and on the fast path, without waiting long polls.
+    ``unbegun`` is the number of tasks that have not begun, and that no later request may overtake.
+    ``has_run`` is called when a task has ended, except that of a waiting long poll.
     """
 
     def __init__(self, connections: AllConnections, has_run: Callable[[], None]) -> None:
@@ -93,7 +94,7 @@ class RequestsInProgress:
         self._connections.waiting_bytes += size
 
     def run(self, task: Task, size: int, *, is_reading: bool) -> None:
-        """Add a request that runs in this task; one that only reads is useless without the client."""
+        """Add a request that runs in this task. If ``is_reading``, ``cancel_reads`` cancels it."""
         self._running[task] = size
         if is_reading:
             self._reading.add(task)

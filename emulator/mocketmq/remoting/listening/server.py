@@ -104,7 +104,7 @@ class RemotingServer:
         }
 
     def _add_brokers(self, ports: Ports) -> dict[int, RegisteredBroker]:
-        """Tell the brokers their ports, and return the broker of each port."""
+        """Record the ports in the registered brokers, and return the broker of each port."""
         found: dict[int, RegisteredBroker] = {}
         for registered, declared in zip(self._brokers, self._settings.declared_brokers, strict=False):
             registered.advertise = declared.advertise
@@ -129,12 +129,12 @@ class RemotingServer:
 
     @property
     def broker_address(self) -> str:
-        """``host:port`` of the broker."""
+        """``host:port`` of the first broker."""
         return with_port(self._settings.host, self.broker_port)
 
     @property
     def doors(self) -> dict[str, OpenPort]:
-        """The open ports."""
+        """The open ports of the first name server and the first broker, by their names."""
         ports = {"namesrv": self.namesrv_port, "broker": self.broker_port, "vip": self.vip_port}
         return {
             name: OpenPort(port, with_port(self._settings.host, port)) for name, port in ports.items() if port
@@ -144,7 +144,7 @@ class RemotingServer:
     def broker_doors(self) -> dict[str, BrokerDoors]:
         """The open ports of each broker, by name.
 
-        Empty if there is only one broker, which has no slave and is not declared.
+        Empty if there is a single broker, which has no slave and is not declared in the settings.
         """
         if len(self._brokers) == 1 and not self._slave_of and not self._settings.declared_brokers:
             return {}
@@ -202,7 +202,7 @@ class RemotingServer:
             port = sock.getsockname()[1]
             try:
                 await self._port_listeners[port].listen(sock)
-            except OSError as error:  # since the bind, another process has begun to listen
+            except OSError as error:  # another process has begun to listen since the bind
                 option = "--namesrv-port" if port in self._name_server_of else "--broker-port"
                 raise cannot_listen(self._settings.host, port, error, option) from error
         for port, port_listener in self._port_listeners.items():
@@ -221,11 +221,11 @@ class RemotingServer:
         self._tick_later()
 
     def _at_port(self, port: int) -> RegisteredBroker | None:
-        """The broker whose port this is, or its slave's; None for a name server."""
+        """The broker that has this port, or whose slave has it; None for the port of a name server."""
         return self._broker_of.get(port) or self._slave_of.get(port)
 
     def _is_slave(self, port: int) -> bool:
-        """Whether the port is that of a slave, which a promotion changes."""
+        """Whether the port serves as a slave. A promotion exchanges the roles of a broker and its slave."""
         if slave := self._slave_of.get(port):
             return not slave.condition.is_promoted
         broker = self._broker_of.get(port)
@@ -238,7 +238,7 @@ class RemotingServer:
         return broker.condition.is_slave_down if self._is_slave(port) else broker.state != "running"
 
     def _brokers_changed(self) -> None:
-        """Let nothing through at the ports of brokers that clients do not reach, and change roles."""
+        """Cut off the ports of unreachable brokers, reconnect those of others, and apply changed roles."""
         before = self.hub.cut_off
         self.hub.cut_off = frozenset(
             port
@@ -251,7 +251,7 @@ class RemotingServer:
             connection.look_at_role()
 
     def _reached(self, local: tuple[str, int], peer: str) -> Reached:
-        """What a client has reached at a local port."""
+        """Find out what a client at ``peer`` has reached by connecting to a local address."""
         host, port = local
         is_slave = self._is_slave(port)
         registered = self._at_port(port) or self._brokers[0]
@@ -287,7 +287,7 @@ class RemotingServer:
         self._look_after()
 
     def _look_after(self) -> None:
-        """Close stalled connections, and return freed memory to the system after a flood."""
+        """Close idle and stalled connections, and return freed memory to the system after a flood."""
         for connection in list(self.hub.connections):
             connection.quiet += 1
             if connection.quiet >= IDLE_TICKS:
