@@ -60,7 +60,7 @@ _KINDS: Final = ("0", "1", "2")
 
 
 def checked_invisible_us(invisible_ms: int) -> int:
-    """The invisible time in microseconds. Raises InvalidArgumentError for more than a year."""
+    """Convert an invisible time to microseconds. Raises InvalidArgumentError unless it is 0 to 365 days."""
     if not 0 <= invisible_ms <= _LONGEST_INVISIBLE_MS:
         raise InvalidArgumentError("invisibleTime", invisible_ms, f"0 to {_LONGEST_INVISIBLE_MS} ms")
     return invisible_ms * US_PER_MS
@@ -76,9 +76,9 @@ def _needs_of_batch(command: Command) -> Iterator[Need]:
 
 
 def _needs_of_handle(topic: str | None, group: str | None) -> Iterator[Need]:
-    """Permissions to acknowledge popped messages. For a retry, the permissions on the popped topic apply.
+    """The permissions required to acknowledge a popped message; for a retry, those for the popped topic.
 
-    A retry topic's name is not trusted, because it may belong to another group.
+    A retry topic of another group is not converted, so that the client needs permissions for that group.
     """
     if topic and group:
         for separator in "_+":
@@ -145,7 +145,7 @@ async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
 
 
 def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandle]:
-    """Handles of messages in one queue. The set bits select them, counted from the start offset."""
+    """Yield handles of messages in one queue. The set bits select offsets, counted from the start offset."""
     group, topic = text_in(ack, "c"), text_in(ack, "t")
     kind = str(ack.get("r", "0"))
     if kind not in _KINDS:
@@ -203,7 +203,10 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
 
 
 def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
-    """A message's handle. Only the pop time is taken from the handle in the request."""
+    """Make the message's handle from the header, and return it with the handle in ``extra_info``.
+
+    Of ``extra_info``, the first handle takes only the pop time.
+    """
     header, info = call.header, parse_extra_info(call.header.extra_info)
     try:
         handle = call.broker.pops.handle(

@@ -30,7 +30,7 @@ ASSIGNMENT: Final = RequestFamily("Queue assignment")
 
 @Request(ASSIGNMENT, RequestCode.QUERY_ASSIGNMENT, access=AccessRule(_to_consume), is_for_slaves=True)
 async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
-    """Return a client's queues of a topic. An empty body makes the client keep its queues."""
+    """Return a client's queues of a topic. An empty JSON object makes the client keep its queues."""
     body = object_of(call.command.body)
     topic, group, client = (text_in(body, name) for name in ("topic", "consumerGroup", "clientId"))
     mode = call.broker.registry.request_modes.of(topic, group)
@@ -52,7 +52,7 @@ async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
 def _queues(
     broker: Broker, mode: RequestMode, client: str, strategy: str, *, is_broadcast: bool
 ) -> Sequence[tuple[str, int]] | None:
-    """The client's queues, each by broker and id; None if it is to keep those that it has."""
+    """The client's queues, as pairs of broker name and queue id; None if the client must keep its queues."""
     topic, group = (
         broker.registry.topics.find_topic(mode.topic),
         broker.registry.clients.find_connected_group(mode.group),

@@ -1,8 +1,10 @@
-"""Requests as the slave of a broker serves them: reads, and offsets while its broker is down.
+"""Serves requests at the slave of a broker: reads, and commits of offsets while the broker is down.
 
-A slave reads the store of its broker, up to an instant if it is behind (``broker/replication.py``). It takes
-no messages, locks no queues and changes no topics or groups. Source: the processors of 5.5.0 in the role
-SLAVE, with ``slaveReadEnable``. An acting master also locks queues, and takes no messages either.
+A slave shares the store of its broker. While it is behind, it shows only messages up to an instant (see
+``broker/replication.py``). It accepts no messages, locks no queues, and changes no topics or groups. As an
+acting master, it locks queues, but still accepts no messages.
+
+Source: the processors of 5.5.0 in the role SLAVE, with ``slaveReadEnable``
 """
 
 import dataclasses
@@ -32,7 +34,7 @@ _SENDS: Final = frozenset(
 
 
 def requests_at_slave(requests: Mapping[int, Request]) -> dict[int, Request]:
-    """The same requests as slaves serve or refuse them. None of them takes the fast path."""
+    """Copy the requests for slaves, with handlers that serve or refuse them, and without fast paths."""
     return {code: _at_slave(code, request) for code, request in requests.items()}
 
 
@@ -43,9 +45,9 @@ def _at_slave(code: int, request: Request) -> Request:
 
 
 async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
-    """Answer a pull like the broker, but commit no offset, and correct none.
+    """Answer a pull like the broker, but without committing or correcting the consumer's offset.
 
-    A slave that is behind does not let pulls wait: nothing wakes them when it gets messages.
+    While the slave is behind, pulls do not wait, because nothing wakes them when the slave gets messages.
     """
     registered = call.broker.registry.brokers[call.channel.share.position]
     until_us = call.broker.replication.replicated_us(registered)
@@ -88,7 +90,7 @@ async def _update_offset(call: RemotingCall[offsets.UpdateConsumerOffsetHeader])
 
 
 async def _lock(call: RemotingCall[NoHeader]) -> Response:
-    """Lock no queue unless acting, as no consumer may take a queue that its broker gives to another one."""
+    """Lock queues only as an acting master, because the broker may lock the same queues for other clients."""
     return await locks.lock(call) if _is_acting(call) else Response(body=dumps({"lockOKMQSet": []}))
 
 
@@ -116,7 +118,7 @@ async def _refuse_send_back(call: RemotingCall[Any]) -> Response:
 
 
 def _reject(call: RemotingCall[Any]) -> None:
-    """Refuse a message like 5.x, which does so before it reads the request if no slave may act as master."""
+    """Refuse a message as 5.x does before it decodes the request, unless slaves may act as masters."""
     if call.settings.server_version >= V5_0_0 and not call.broker.registry.brokers.has_acting_masters:
         raise RemotingError(
             ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"

@@ -1,4 +1,4 @@
-"""Shows and changes the settings of broker and name server by upstream's names, and cleans up on request.
+"""Shows and changes settings of the broker and the name server by upstream's names, and cleans up on request.
 
 The names come from BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java of 4.9.8, except for
 ``enableMixedMessageType``, which comes from 5.3.3. A change lasts until the next start. The broker cannot
@@ -25,13 +25,13 @@ _SWITCHES: Final = {"true": True, "false": False}
 
 
 class TimerEngineHeader(RequestHeader):
-    """Where timers are to be: F for files, R for RocksDB."""
+    """``engine`` is the requested store of timers: F for files, R for RocksDB."""
 
     engine: str = ""
 
 
 class _Changeable(NamedTuple):
-    """How to change a setting while the broker runs. ``read`` raises KeyError or ValueError."""
+    """How to parse and change a setting at run time. ``read`` raises KeyError or ValueError."""
 
     read: Callable[[str], Any]
     allowed: str
@@ -88,7 +88,7 @@ async def broker_config(call: RemotingCall[NoHeader]) -> Response:
 
 @Request(CONFIGURATION, RequestCode.UPDATE_BROKER_CONFIG, access=ADMIN)
 async def update_broker(call: RemotingCall[NoHeader]) -> Response:
-    """Change all named settings of the broker, or none and raise RemotingError."""
+    """Change all named settings of the broker. If one of them cannot be changed, change none."""
     return await _update(call, _of_broker(call), _BROKER_CHANGES)
 
 
@@ -100,7 +100,7 @@ async def name_server_config(call: RemotingCall[NoHeader]) -> Response:
 
 @Request(CONFIGURATION, RequestCode.UPDATE_NAMESRV_CONFIG, access=ADMIN)
 async def update_name_server(call: RemotingCall[NoHeader]) -> Response:
-    """Change all named settings of the name server, or none and raise RemotingError."""
+    """Change all named settings of the name server. If one of them cannot be changed, change none."""
     return await _update(call, _of_name_server(call), _NAME_SERVER_CHANGES)
 
 

@@ -73,7 +73,7 @@ async def all_producers(call: RemotingCall[NoHeader]) -> Response:
 
 
 def _members(call: RemotingCall[Any]) -> list[Member]:
-    """The clients that are connected to the broker which was asked. Tools ask each broker."""
+    """The clients connected to the broker that received the request, or by gRPC to all brokers."""
     indexes = (None, call.channel.broker_index)
     return [each for each in call.broker.registry.clients if each.channel.broker_index in indexes]
 

@@ -16,7 +16,7 @@ from mocketmq.remoting.wire.header import RequestHeader
 
 
 class RunningInfoHeader(RequestHeader):
-    """``jstack_enable`` asks for the stacks of the client's threads."""
+    """``jstack_enable`` requests the stacks of the client's threads."""
 
     consumer_group: str
     client_id: str

@@ -1,4 +1,4 @@
-"""All families of requests. Most brokers are never asked for those of tools, which are listed here."""
+"""All families of requests. Those of admin tools are imported only when a client sends such a request."""
 
 from typing import Final
 

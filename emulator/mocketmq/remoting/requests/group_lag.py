@@ -22,9 +22,9 @@ from mocketmq.store.queue import Queue
 
 _LONG_MAX: Final = (1 << 63) - 1
 MAX_ENTRIES: Final = 64
-"""Maximum number of entries in a response. The size of each entry's message has to be read."""
+"""Maximum number of entries in a response, because the message of each entry is read to find its size."""
 _READ_BYTES: Final = 256 << 10
-"""Size of the messages that are read at once for this."""
+"""Maximum size of the messages that are read at once to make entries, in bytes."""
 
 
 class ConsumeStatsHeader(RequestHeader):
@@ -241,7 +241,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
 def _entry(
     call: RemotingCall[QueryConsumeQueueHeader], queue: Queue, message: StoredMessage
 ) -> dict[str, Any]:
-    """An entry as JSON. In a level queue it has the due time instead of the tag's hash, as upstream."""
+    """An entry as JSON. As upstream, an entry in a delay level's queue has the due time as its tags code."""
     queue_id = call.channel.share.queue_id(queue.topic, queue.queue_id)
     record = encode_record(message, queue.topic, queue_id, call.channel.store_host)
     return {

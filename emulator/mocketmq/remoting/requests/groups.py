@@ -29,7 +29,7 @@ class DeleteGroupHeader(RequestHeader):
 
 
 class _WantedGroup(NamedTuple):
-    """A group as a request describes it. The ``attributes`` of ``config`` are changes, by signed name."""
+    """A group in a request. The ``attributes`` of ``config`` are changes; their names begin with + or -."""
 
     name: str
     max_retries: int
@@ -100,7 +100,7 @@ async def one_group(call: RemotingCall[GroupHeader]) -> Response:
 
 
 async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> Response:
-    """Check all groups, then create or change them. The remark names the settings without effect here."""
+    """Check all groups, then create or change them. The remark names settings without effect in mocketmq."""
     groups = call.broker.registry.groups
     made: dict[str, _WantedGroup] = {}
     for one in wanted:
@@ -116,7 +116,7 @@ async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> 
 
 
 def _kept(config: GroupConfig) -> Iterator[str]:
-    """The settings in a request that have no effect in mocketmq, and its changes of attributes."""
+    """Yield the settings and changes of attributes in a request that have no effect in mocketmq."""
     for name, field in _FIELDS.items():
         if name in _EFFECTIVE:
             continue
@@ -137,7 +137,7 @@ def _group_in(body: JsonObject) -> _WantedGroup:
         config = msgspec.convert(given, GroupConfig)
     except msgspec.ValidationError as error:
         raise InvalidArgumentError("body", given, "a SubscriptionGroupConfig", f"group: {error}") from None
-    retry_policy_of(config.group_retry_policy)  # refuses one that clients could not follow
+    retry_policy_of(config.group_retry_policy)  # refuses a policy that clients could not follow
     return _WantedGroup(text_in(body, "groupName"), retries, queues, config)
 
 

@@ -63,7 +63,7 @@ async def delete(call: RemotingCall[ConfigKeyHeader]) -> Response:
 
 @Request(KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE, access=OPEN)
 async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
-    """List the values of a namespace. Raises RemotingError if it never had any."""
+    """List the values of a namespace. Raises RemotingError if the namespace never had any."""
     values = call.broker.registry.name_server.namespace(call.header.namespace)
     if values is None:
         raise RemotingError(

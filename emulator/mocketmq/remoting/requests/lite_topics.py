@@ -1,8 +1,8 @@
-"""Requests of administrators about lite topics (LiteManagerProcessor of 5.5.0; mqadmin's getLiteTopicInfo …).
+"""Requests of admin tools such as mqadmin about lite topics (LiteManagerProcessor, 5.5.0).
 
-The requests between 5.5.0's proxy and its broker are not served, because consumers of lite topics come by
-gRPC: to pop (200070), to subscribe (200071) and, from the broker, to end a subscription (200073). 5.5.0
-declares ACK_LITE_MESSAGE (200072), but neither sends nor serves it.
+Consumers of lite topics use gRPC. mocketmq therefore does not serve the requests between 5.5.0's proxy and
+broker for popping (200070), for subscribing (200071) and, sent by the broker, for ending a subscription
+(200073). 5.5.0 also declares ACK_LITE_MESSAGE (200072), but neither sends nor serves it.
 """
 
 import heapq
@@ -28,14 +28,14 @@ MAX_LISTED: Final = 10_000
 
 
 class LiteTopicHeader(RequestHeader):
-    """A lite topic and its parent."""
+    """Names a lite topic and its parent topic."""
 
     parent_topic: str
     lite_topic: str
 
 
 class LiteClientHeader(RequestHeader):
-    """A client of a group; the response has up to ``max_count`` lite topics."""
+    """Names a client of a group. The response has up to ``max_count`` lite topics."""
 
     parent_topic: str
     group: str
@@ -44,7 +44,10 @@ class LiteClientHeader(RequestHeader):
 
 
 class LiteGroupHeader(RequestHeader):
-    """A group, and one of its lite topics, or the ``top_k`` lite topics in which it lags most."""
+    """Names a group and a lite topic.
+
+    Without a lite topic, the response lists the ``top_k`` lite topics with the most lag.
+    """
 
     group: str
     lite_topic: str = ""
@@ -52,7 +55,7 @@ class LiteGroupHeader(RequestHeader):
 
 
 class LiteDispatchHeader(RequestHeader):
-    """A group, and one of its clients, or all."""
+    """Names a group, and a client of the group; the default is all clients."""
 
     group: str
     client_id: str = ""
@@ -63,7 +66,7 @@ LITE_TOPICS: Final = RequestFamily("Lite topics")
 
 @Request(LITE_TOPICS, RequestCode.GET_BROKER_LITE_INFO, access=KEY)
 async def broker_info(call: RemotingCall[NoHeader]) -> Response:
-    """Return the number of lite topics and subscriptions, and their parents and groups."""
+    """Return the numbers of lite topics and lite subscriptions, the parent topics, and their groups."""
     broker, topics = call.broker, call.broker.registry.topics
     groups: dict[str, list[str]] = {}
     for group in broker.registry.groups:
@@ -86,7 +89,7 @@ async def broker_info(call: RemotingCall[NoHeader]) -> Response:
 
 @Request(LITE_TOPICS, RequestCode.GET_PARENT_TOPIC_INFO, access=KEY)
 async def parent_info(call: RemotingCall[TopicHeader]) -> Response:
-    """Return a parent's expiry, groups, and number of lite topics."""
+    """Return the expiration, the groups and the number of lite topics of a parent topic."""
     topic, lites = _parent(call, call.header.topic), call.broker.registry.topics.lites
     groups = call.broker.registry.groups
     body = {
@@ -148,7 +151,7 @@ async def client_info(call: RemotingCall[LiteClientHeader]) -> Response:
 
 @Request(LITE_TOPICS, RequestCode.GET_LITE_GROUP_INFO, access=KEY)
 async def group_info(call: RemotingCall[LiteGroupHeader]) -> Response:
-    """Return a group's lag in one lite topic, or in all, with those in which it lags most."""
+    """Return a group's lag in one lite topic, or its lag in all and the lite topics with the most lag."""
     name = call.header.lite_topic
     group = _lite_group(call, call.header.group)
     parent, lites = group.config.lite_parent or "", call.broker.registry.topics.lites
@@ -190,7 +193,7 @@ async def group_info(call: RemotingCall[LiteGroupHeader]) -> Response:
 
 @Request(LITE_TOPICS, RequestCode.TRIGGER_LITE_DISPATCH, access=ADMIN)
 async def dispatch(call: RemotingCall[LiteDispatchHeader]) -> Response:
-    """Make the group's waiting clients look for messages, which they do by themselves, too."""
+    """Wake the group's waiting clients to look for messages. New messages wake them as well."""
     _lite_group(call, call.header.group)
     call.broker.lite_subscriptions.wake(call.header.group, call.header.client_id)
     return Response()

@@ -16,7 +16,7 @@ from mocketmq.remoting.wire.record import encode_record
 class QueryMessageHeader(RequestHeader):
     """Times are in milliseconds. If ``unique_key_query`` is set, ``key`` is a unique key.
 
-    5.5's ``index_type`` K stands for keys, U for unique keys and T for tags.
+    In 5.5, ``index_type`` is K for keys, U for unique keys, or T for tags.
     """
 
     topic: str
@@ -43,10 +43,10 @@ _NO_TAGS: Final = (
     "indexType is T, for tags; allowed: K, for keys. GET /v1/message-states finds messages by tag"
 )
 _LATE_US: Final = 10 * US_PER_S
-"""Age up to which the end of a time range is taken for "now", if the clock does not run at real speed.
+"""Maximum age at which the end of a time range means "now", if the clock does not run at real speed.
 
-Such a range counts as unbounded. Its end is late because clients of 5.3 may wait 3 s for their own lock, more
-than once, before they send (NettyRemotingClient.java).
+Such a range counts as unbounded. Its end may be this old because clients of 5.3 may wait 3 s for a lock of
+their own, more than once, before they send the request (NettyRemotingClient.java).
 """
 
 
@@ -64,8 +64,8 @@ LOOKUP: Final = RequestFamily("Message queries")
 async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     """Return the newest messages that have a key.
 
-    For a unique key, the time range is ignored, because clients derive the range from the key and the clock
-    may have been moved since.
+    For a unique key, the time range is ignored. Clients derive the range from the time in the key, but the
+    broker's clock may have been moved since.
     """
     header, broker = call.header, call.broker
     if header.index_type == "T":

@@ -38,7 +38,7 @@ _STARTS: Final = (
 """Choices in order, because C++ clients send the index of a choice instead of its name."""
 
 MAX_SQL_TOGETHER: Final = 2 * MAX_SQL_LENGTH
-"""Maximum length of all SQL92 filters in one heartbeat together, in characters."""
+"""Maximum total length of the SQL92 filters in one heartbeat, in characters."""
 
 
 class UnregisterClientHeader(RequestHeader):
@@ -50,7 +50,7 @@ class UnregisterClientHeader(RequestHeader):
 
 
 def _to_subscribe(command: Command) -> Iterator[Need]:
-    """Permissions to consume all subscriptions of the heartbeat."""
+    """The permissions required to consume all topics that the heartbeat subscribes to."""
     for consumer in objects_in(object_of(command.body), "consumerDataSet"):
         group = text_in(consumer, "groupName")
         yield from to_consume(None, group)
@@ -68,7 +68,7 @@ async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
     The client must be registered before the first await, because its next request may rely on that.
     """
     beat, broker = _heartbeat_in(call.command), call.broker
-    if call.channel.is_slave:  # asks no producer about its half messages
+    if call.channel.is_slave:  # a slave does not check back with producers
         beat = beat._replace(producers=[])
     broker.registry.clients.heartbeat(call.channel, beat)
     for one in beat.consumers:
@@ -115,7 +115,7 @@ async def check_client_config(call: RemotingCall[NoHeader]) -> Response:
     """Check that the broker can apply a client's filter. Tags need no check."""
     wanted = object_of(call.command.body).get("subscriptionData")
     if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
-        await prepare(_kind(wanted))  # Java checks before its first heartbeat, which cannot wait
+        await prepare(_kind(wanted))  # now, because the heartbeat that follows cannot wait
         filter_of(str(wanted.get("subString") or ""), _kind(wanted), "Invalid MessageSelector. ")
     return Response()
 
@@ -129,7 +129,7 @@ def check_kind(kind: str) -> None:
 
 
 def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
-    """Parse the filter in a request. Raises RemotingError; ``prefix`` begins its text."""
+    """Parse the filter in a request. Raises RemotingError, whose text begins with ``prefix``."""
     check_kind(kind)
     try:
         return parse_filter(expression, kind)
@@ -138,7 +138,7 @@ def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
 
 
 def _heartbeat_in(command: Command) -> Heartbeat:
-    """The parts of a heartbeat that the broker needs, so that the body is freed before groups are created."""
+    """Extract what the broker needs from a heartbeat, to free the body before groups are created."""
     body = object_of(command.body)
     _check_sql(body)
     return Heartbeat(
@@ -182,7 +182,7 @@ def _subscription(body: JsonObject) -> Subscription:
     try:
         tag_filter = parse_filter(expression, kind) if kind in KINDS else EVERYTHING
     except InvalidArgumentError as error:
-        problem = str(error) if kind == SQL92 else None  # clients themselves filter by tags, too
+        problem = str(error) if kind == SQL92 else None  # clients also filter by tag themselves
         return Subscription(topic, expression, version, kind, problem=problem)
     return Subscription(topic, expression, version, kind, tag_filter)
 

@@ -1,4 +1,4 @@
-"""The requests of applications' clients, with which a broker starts; ``families`` has those of tools, too."""
+"""The requests of applications, which are imported at the start; ``families`` adds those of admin tools."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Committed offsets of groups with their tables and resets, and the offsets of queues.
+"""Requests about offsets: committed offsets of groups, their tables and resets, and offsets of queues.
 
 Sources: docs/protocol/remoting.md §2.4, §2.10.
 """
@@ -25,7 +25,7 @@ END: Final = -1
 
 
 class QueryConsumerOffsetHeader(RequestHeader):
-    """Without ``set_zero_if_not_found``, the client of a group without an offset chooses the first offset."""
+    """If ``set_zero_if_not_found`` is false, the client chooses where a group without an offset begins."""
 
     consumer_group: str
     topic: str
@@ -211,8 +211,9 @@ def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Response:
 class ResetOffsetHeader(RequestHeader):
     """``timestamp`` is in milliseconds, or :data:`END`.
 
-    RocketMQ before 5.2 moves offsets to the closest message, and without ``is_force`` only back. Clients of
-    5.x may name one queue, and an ``offset`` instead of a time. The value -1 means none.
+    RocketMQ before 5.2 moves each offset to the message stored closest to that time, and without ``is_force``
+    only backward. Clients of 5.x may name a queue, and an ``offset`` in it instead of a time; the value -1
+    means that the field is not set.
     """
 
     topic: str

@@ -84,7 +84,7 @@ class PollingInfoHeader(RequestHeader):
 
 
 _TOO_LATE_MS: Final = 500
-"""Time after the end of its poll time at which a pop is refused, because the client no longer waits."""
+"""A pop received this long after the end of its poll time is refused: the client no longer waits for it."""
 _FROM_START: Final = 0
 
 
@@ -113,7 +113,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
             if header.max_msg_nums > 0
             else f"maxMsgNums is {header.max_msg_nums}; allowed: 1 to {MAX_POPPED}",
         )
-    if len(header.attempt_id) > MAX_TEXT:  # each queue keeps the time of its last ordered pop
+    if len(header.attempt_id) > MAX_TEXT:  # each queue keeps the id of its last ordered pop
         raise InvalidArgumentError("attemptId", header.attempt_id, f"up to {MAX_TEXT} characters")
     invisible_us = checked_invisible_us(header.invisible_time)
     target = await _target(call)
@@ -170,7 +170,7 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
         counts.append((named, offset, one.times - 1))
         records.append(_record(call, one, queue, offsets[named][0]))
     for some in offsets.values():
-        some.sort()  # clients match them so; in a pop by priority, redeliveries follow new messages
+        some.sort()  # as clients expect; in a pop by priority, redeliveries follow new messages
     ext = {
         **_times(taken[0].pop_ms, header.invisible_time, popped.rest, header.order),
         "startOffsetInfo": start_offsets(offsets),
@@ -184,9 +184,12 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
 def _record(
     call: RemotingCall[PopMessageHeader], one: InFlightMessage, queue: Queue, start_offset: int
 ) -> bytes:
-    """A popped message. A retry gets the popped topic, and a handle that clients cannot compute."""
+    """Encode a popped message.
+
+    A retry gets the name of the popped topic, and a handle, because clients cannot compute the handle.
+    """
     header, message = call.header, one.message
-    if not header.order:  # ordered pops have the number in orderCountInfo
+    if not header.order:  # ordered pops have the number of retries in orderCountInfo
         message = _retried(call, one)
     if queue.topic != header.topic:
         named = _named(call, queue)
@@ -204,7 +207,7 @@ def _named(call: RemotingCall[Any], queue: Queue) -> PoppedQueue:
 
 
 def _retried(call: RemotingCall[Any], one: InFlightMessage) -> StoredMessage:
-    """The message in upstream's form for retries, with their number and the time of the first pop."""
+    """The message in upstream's form for a retry, with the number of retries and the first pop time."""
     message = one.message
     if one.times == 1:
         return message
@@ -214,7 +217,7 @@ def _retried(call: RemotingCall[Any], one: InFlightMessage) -> StoredMessage:
 
 
 def _with(message: StoredMessage, properties: dict[str, str]) -> StoredMessage:
-    """The message with these properties added; they replace properties of the same names."""
+    """The message with these properties added. They replace existing properties of the same names."""
     given = decode_properties(message.properties) | properties
     return message._replace(properties=encode_properties(given, 2 * MAX_PROPERTIES_BYTES))
 

@@ -53,7 +53,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
 
 
 async def pull_until(call: RemotingCall[PullMessageHeader], until_us: int | None) -> Response:
-    """Like :func:`pull`, without messages that were stored after the instant, if given."""
+    """Like :func:`pull`, but without messages stored after the instant, if it is given."""
     header, reader = call.header, call.broker.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     consuming, _ = await reader.admit(group, topic, queue_id)
@@ -91,7 +91,7 @@ async def pull_until(call: RemotingCall[PullMessageHeader], until_us: int | None
 
 
 def _store_host(call: RemotingCall[PullMessageHeader], queue_id: int) -> str:
-    """The address in records: that of the queue's broker, which for static topics may be another one."""
+    """The broker's address in records. The queue of a static topic may belong to another broker."""
     channel = call.channel
     if channel.share.has_queue(call.header.topic, queue_id):
         return channel.store_host
@@ -108,12 +108,13 @@ def _code(pulled: Pulled, offset: int) -> ResponseCode:
 
 
 def _filter_of_pull(broker: Broker, header: PullMessageHeader) -> Filter:
-    """The filter in a pull, by default that of its group's last heartbeat.
+    """The filter in a pull or, by default, in the last heartbeat of its group.
 
     Nothing is filtered before the group's first heartbeat, so that clients need not wait after a restart of
     the broker. The same holds while the last heartbeat is older than the pull's subscription, because clients
-    of 5.3 sometimes omit a heartbeat and would wait half a minute for the next. Clients filter by tag, too,
-    but not by SQL. Pulls with SQL are therefore refused in both cases, as upstream, and clients retry.
+    of 5.3 sometimes omit a heartbeat and would wait half a minute for the next. Clients also filter by tag
+    themselves, but not by SQL. Pulls with SQL are therefore refused in both cases, as upstream, and clients
+    retry.
     """
     if header.sys_flag & SUBSCRIPTION:
         prefix = "parse the consumer's subscription failed: "

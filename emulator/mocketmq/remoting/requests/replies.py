@@ -16,9 +16,9 @@ from mocketmq.remoting.wire.record import decode_properties
 
 
 def _replies(topic: str) -> AccessRule:
-    """Every access key may reply, but storing the reply needs permission to publish to its topic.
+    """Make a rule that allows every access key to reply.
 
-    Nothing is asked of users (5.5.0).
+    Storing the reply requires permission to publish to its topic, unless a user replies (5.5.0).
     """
 
     def needs(command: Command) -> Iterator[Need]:

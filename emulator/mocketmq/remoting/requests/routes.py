@@ -45,7 +45,7 @@ class UnregisterTopicHeader(RequestHeader):
 log = logging.getLogger(__name__)
 
 _ALI_ONS: Final = ("JAVA", V3_4_9)
-"""Language and version of ali-ons, the only client that never requests the template's route instead."""
+"""Language and version of ali-ons, the only client that never falls back to the template topic's route."""
 _FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 _UNIT, _UNIT_SUBSCRIBERS = 1, 2
@@ -164,7 +164,7 @@ async def add_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
 async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Response:
     """Remove a topic from the name server. This does nothing if the broker has already deleted the topic.
 
-    Raises RemotingError for a topic that the broker has, because both are one program.
+    Raises RemotingError for a topic that the broker has, because both share one list of topics.
     """
     topic = call.header.topic
     if call.header.cluster_name in ("", CLUSTER) and call.broker.registry.topics.find_topic(topic):
@@ -176,10 +176,11 @@ async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Respons
 
 
 async def _make_topic_of_group(broker: Broker, topic: str) -> None:
-    """Create the retry topic of a group, which may be new, or the dead-letter topic of a known group.
+    """Create the retry topic of a new or known group, or the dead-letter topic of a known group.
 
     Clients of 5.x request the retry topic before their group's first heartbeat, and again only after twenty
-    seconds. They also request the retry topic of popped messages, ``<group>_<topic>``, which mocketmq lacks.
+    seconds. They also request ``<group>_<topic>``, a retry topic for popped messages, which mocketmq does not
+    use.
     """
     topics, groups = broker.registry.topics, broker.registry.groups
     group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
@@ -221,9 +222,10 @@ def _no_route(topic: str) -> RemotingError:
 
 
 def _routed(call: RemotingCall[Any], brokers: int | None = None) -> Sequence[RegisteredBroker]:
-    """The brokers that the name server lists, or those that run if a client asks a broker.
+    """The brokers that the name server lists.
 
-    A broker that has left is still listed with its slave.
+    If the client asks a broker instead, these are the brokers that name servers list by default. A broker
+    that is no longer listed remains in routes while its slave runs.
     """
     view, registry = call.channel.name_server, call.broker.registry
     listed = registry.brokers.routed(brokers) if view is None else view.routed(brokers)
@@ -239,7 +241,7 @@ def _routed(call: RemotingCall[Any], brokers: int | None = None) -> Sequence[Reg
 
 
 def _seen(call: RemotingCall[Any], registered: RegisteredBroker) -> BrokerCondition:
-    """The condition of a broker as the name server knows it."""
+    """The condition of a broker as the name server knows it; the actual one if the client asks a broker."""
     view = call.channel.name_server
     return registered.condition if view is None else view.condition(registered)
 
@@ -247,7 +249,7 @@ def _seen(call: RemotingCall[Any], registered: RegisteredBroker) -> BrokerCondit
 def _broker_data(
     call: RemotingCall[Any], registered: RegisteredBroker, *, shows_acting: bool = False
 ) -> dict[str, Any]:
-    """A broker with its addresses. Upstream, only routes show an acting master, with id 0."""
+    """A broker with its addresses. As upstream, only routes show an acting master; its id is 0."""
     addresses = _addresses(call, registered)
     if shows_acting and _has_acting_master(call, registered):
         addresses = {"0": addresses[str(registered.slave_id)]}

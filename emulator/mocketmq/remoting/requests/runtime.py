@@ -1,7 +1,7 @@
 """The broker's runtime figures (AdminBrokerProcessor.java, 4.9.8 and 5.3.3).
 
-Figures about parts that mocketmq lacks are 0. No request waits in a thread pool, nothing is dispatched or
-flushed after its acknowledgement, and an in-memory store has no disk.
+Figures about parts that mocketmq does not have are 0: no request waits in a thread pool, no message is
+dispatched or flushed after its acknowledgement, and an in-memory store has no disk.
 """
 
 import shutil

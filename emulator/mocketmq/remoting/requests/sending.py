@@ -53,7 +53,7 @@ async def send(call: RemotingCall[SendMessageHeader]) -> Response:
 
 
 class _FastSends(PlainSends):
-    """Sends on the fast path, which make the responses for remoting."""
+    """A run of sends on the fast path, which makes the responses for remoting clients."""
 
     __slots__ = ("_calls", "_reply")
 
@@ -69,7 +69,7 @@ class _FastSends(PlainSends):
 
 
 def _response_to_one(call: RemotingCall[SendMessageHeader], sent: SendResult | EmulatorError) -> Response:
-    """The response to a stored send. A defect spares the other sends of the run."""
+    """The response to one send of a run. An unexpected error does not affect the other sends."""
     if isinstance(sent, EmulatorError):
         return refusal(call, sent)
     try:
@@ -122,7 +122,7 @@ async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]
         raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
     entries = decode_batch(call.command.body)
     common = decode_properties(call.header.properties)
-    common.pop(UNIQ_KEY, None)  # with the batch's key, all its messages would be one message to 5.x clients
+    common.pop(UNIQ_KEY, None)  # 5.x clients would take messages with the same key for one message
     return await call.broker.sender.send_together(_batch_message(call, entry, common) for entry in entries)
 
 
@@ -141,7 +141,7 @@ def _is_transactional(call: RemotingCall[SendMessageHeader], properties: dict[st
 
 
 def _is_retry(call: RemotingCall[SendMessageHeader], properties: dict[str, str]) -> bool:
-    """Whether a consumer resends the message as a retry, in which marks of a half message may remain."""
+    """Whether a consumer resends the message as a retry, which may still look like a half message."""
     return call.header.reconsume_times > 0 and call.broker.levels.table.level_of(properties) > 0
 
 
@@ -191,7 +191,7 @@ def _message(
 
 @lru_cache(maxsize=4_096)
 def _as_ipv4(remote: str) -> str:
-    """The client's address as records hold it: as IPv4, with 127.0.0.1 for any IPv6 address."""
+    """The client's address for records, which hold only IPv4. An IPv6 address becomes 127.0.0.1."""
     host, _, port = remote.rpartition(":")
     return f"127.0.0.1:{port}" if ":" in host else remote
 
@@ -222,7 +222,7 @@ def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Resp
 
 
 def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
-    """The remark of a refusal. An error in body or properties follows upstream's sentence for it."""
+    """The remark of a refusal. For an error in body or properties, it begins with upstream's text."""
     if isinstance(error, QueueNotFoundError):
         return str(at_broker(error, call.channel.share))
     if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):

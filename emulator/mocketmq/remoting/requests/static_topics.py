@@ -19,7 +19,7 @@ from mocketmq.remoting.wire.header import Int32, RequestHeader
 
 
 class StaticTopicHeader(RequestHeader):
-    """With ``force``, the mapping replaces one that it contradicts."""
+    """With ``force``, the mapping may contradict the mapping that it replaces."""
 
     topic: str
     read_queue_nums: Int32
@@ -39,7 +39,7 @@ STATIC_TOPICS: Final = RequestFamily("Static topics")
     access=administers(Action.CREATE, topic="topic"),
 )
 async def create(call: RemotingCall[StaticTopicHeader]) -> Response:
-    """Create or change a static topic at this broker. As upstream, it does not become an ordered topic."""
+    """Create or change a static topic at this broker. As upstream, the topic is never ordered."""
     header, share = call.header, call.channel.share
     if call.channel.name_server is not None:
         raise RemotingError(
@@ -70,6 +70,6 @@ async def create(call: RemotingCall[StaticTopicHeader]) -> Response:
 
 
 def _check_brokers(call: RemotingCall[StaticTopicHeader], mapping: QueueMapping) -> None:
-    """Raise BrokerNotFoundError for a mapping item of an unknown broker."""
+    """Raise BrokerNotFoundError if a mapping item names an unknown broker."""
     for broker in {item.broker for items in mapping.hosted.values() for item in items}:
         call.broker.registry.brokers.broker_named(broker)

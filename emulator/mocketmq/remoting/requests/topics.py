@@ -43,7 +43,7 @@ class CreateTopicHeader(RequestHeader):
 
 
 class TopicConfigHeader(RequestHeader):
-    """``lo`` asks for the logical queues of a static topic, too."""
+    """``lo`` also requests the logical queues of a static topic."""
 
     topic: str
     lo: bool = False
@@ -51,7 +51,7 @@ class TopicConfigHeader(RequestHeader):
 
 FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _QUEUES: Final = 16
-"""Number of queues of a topic in a list that does not state the number (TopicConfig.java)."""
+"""Default number of queues of a topic in a list of topics to create (TopicConfig.java)."""
 _MIXED_IS_OFF: Final = (
     "MIXED message type is not supported. message.type is 'MIXED'; allowed: UNSPECIFIED, NORMAL, FIFO,"
     " DELAY, TRANSACTION, PRIORITY or LITE, as enableMixedMessageType is false. Set it to true, or leave the"
@@ -79,7 +79,7 @@ async def create_all(call: RemotingCall[NoHeader]) -> Response:
 async def delete(call: RemotingCall[TopicHeader]) -> Response:
     """Delete a topic with its messages. As upstream, it is no error if the topic does not exist.
 
-    Only RocketMQ 4 checks more of the name than that it is not blank.
+    RocketMQ 5 checks only that the name is not blank. RocketMQ 4 also checks its characters and length.
     """
     if call.settings.server_version < V5_0_0 or not call.header.topic.strip():
         check_topic_name(call.header.topic)
@@ -134,8 +134,8 @@ async def _put(
 ) -> Response:
     """Check all topics, then create or change them at the broker that the request reached.
 
-    A name server, which upstream refuses such requests, changes them at all brokers. The remark names
-    attributes without effect here.
+    A request to a name server, which upstream would refuse, changes the topics at all brokers. The remark
+    names attributes without effect in mocketmq.
     """
     topics, position = call.broker.registry.topics, call.channel.share.position
     is_at_all = len(call.broker.registry.brokers) == 1 or call.channel.name_server is not None

@@ -26,7 +26,7 @@ class UsernameHeader(RequestHeader):
 
 
 class UserFilterHeader(RequestHeader):
-    """Text that a user's name contains."""
+    """``filter`` is a text that the names of the listed users contain."""
 
     filter: str = ""
 
@@ -38,7 +38,7 @@ class SubjectHeader(RequestHeader):
 
 
 class DeletePoliciesHeader(RequestHeader):
-    """The policies to delete: without a resource, all."""
+    """Names the policies to delete. Without a resource, all policies of the subject are deleted."""
 
     subject: str = ""
     policy_type: str = ""
@@ -46,14 +46,14 @@ class DeletePoliciesHeader(RequestHeader):
 
 
 class PolicyFilterHeader(RequestHeader):
-    """Texts that a subject and a resource contain."""
+    """Texts that the subjects and the resources of the listed policies contain."""
 
     subject_filter: str = ""
     resource_filter: str = ""
 
 
 class _Given(NamedTuple):
-    """What a request says of a user. None stands for what it leaves out."""
+    """A user's properties in a request. None means that the request omits the property."""
 
     password: str | None
     user_type: str | None
@@ -101,7 +101,7 @@ async def delete_user(call: RemotingCall[UsernameHeader]) -> Response:
 
 @Request(USERS, RequestCode.AUTH_GET_USER, access=_READS)
 async def get_user(call: RemotingCall[UsernameHeader]) -> Response:
-    """Return a user with its password, as upstream. Without a user, the body is empty."""
+    """Return a user with its password, as upstream. If there is no such user, the body is empty."""
     name = _name(call)
     if not name.strip():
         raise RemotingError(ResponseCode.INVALID_PARAMETER, _BLANK)
@@ -111,7 +111,7 @@ async def get_user(call: RemotingCall[UsernameHeader]) -> Response:
 
 @Request(USERS, RequestCode.AUTH_LIST_USER, access=_READS)
 async def list_users(call: RemotingCall[UserFilterHeader]) -> Response:
-    """List the users. Without any, the body is empty."""
+    """List the users. If there are none, the body is empty."""
     text = call.header.filter.strip()
     found = [_shown(user) for user in call.broker.registry.users.sorted_by_name() if text in user.access_key]
     return Response(body=dumps(found)) if found else Response()
@@ -135,7 +135,7 @@ async def put_policies(call: RemotingCall[SubjectHeader]) -> Response:
 
 @Request(USERS, RequestCode.AUTH_DELETE_ACL, access=_CHANGES)
 async def delete_policies(call: RemotingCall[DeletePoliciesHeader]) -> Response:
-    """Delete a user's policy entry about a resource, or all its policies."""
+    """Delete a user's policy entry for a resource, or all policies of the user."""
     name = _user_in(call.header.subject)
     if name is None:
         raise AuthError("The subject is null.")
@@ -146,7 +146,7 @@ async def delete_policies(call: RemotingCall[DeletePoliciesHeader]) -> Response:
 
 @Request(USERS, RequestCode.AUTH_GET_ACL, access=_READS)
 async def get_policies(call: RemotingCall[SubjectHeader]) -> Response:
-    """Return a user's policies. Without any, the body is empty."""
+    """Return a user's policies. If there are none, the body is empty."""
     name = _user_in(call.header.subject)
     if name is None:
         raise AuthError("The subject is null.")
@@ -160,7 +160,7 @@ async def get_policies(call: RemotingCall[SubjectHeader]) -> Response:
 
 @Request(USERS, RequestCode.AUTH_LIST_ACL, access=_READS)
 async def list_policies(call: RemotingCall[PolicyFilterHeader]) -> Response:
-    """List the policies of all users. Without any, the body is empty."""
+    """List the policies of all users. If there are none, the body is empty."""
     subjects, resources = call.header.subject_filter.strip(), call.header.resource_filter.strip()
     found = [
         acl
@@ -199,13 +199,13 @@ def _known(name: object, names: tuple[str, ...]) -> str | None:
 
 
 def _check_super(call: RemotingCall[UsernameHeader], is_super: bool, what: str) -> None:
-    """Raise RemotingError if only a super user can do this, and another sent the request."""
+    """Raise RemotingError if the request requires a super user, and another user sent it."""
     if is_super and not _is_super(call):
         raise RemotingError(ResponseCode.SYSTEM_ERROR, f"The super user can only be {what} by super user")
 
 
 def _is_super(call: RemotingCall[Any]) -> bool:
-    """Whether the sender may create and change super users. The guard has checked its signature."""
+    """Whether the sender may create and change super users. The guard has checked the signature."""
     sender = call.broker.registry.users.find(call.command.ext.get(ACCESS_KEY, ""))
     return sender is not None and sender.is_super
 

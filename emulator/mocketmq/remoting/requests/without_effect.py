@@ -15,9 +15,9 @@ _logged: Final[WeakKeyDictionary[Broker, set[str]]] = WeakKeyDictionary()
 
 
 def success(call: RemotingCall[Any], kind: str, kept: Sequence[tuple[str, str]]) -> Response:
-    """A success response. Its remark names settings without effect, and each of them is logged once.
+    """Make a success response whose remark names the settings without effect, and log each of them once.
 
-    ``kind`` is what the settings are, for example ``topic attribute``.
+    ``kind`` is the kind of these settings, for example ``topic attribute``.
     """
     logged = _logged.setdefault(call.broker, set())
     for name in dict.fromkeys(name for name, _ in kept):
