@@ -32,7 +32,7 @@ class BrokerNodes(NamedTuple):
 
 
 def broker_nodes(names: Sequence[str], down: Collection[int]) -> BrokerNodes:
-    """Make the labels. Brokers that are ``down`` get none, because scrapes of real brokers would fail.
+    """Make the labels. Brokers that are ``down`` get none, because a scrape of a real one would fail.
 
     A single broker always has metrics, because they are also the metrics of the process.
     """

@@ -110,7 +110,7 @@ class Dispatcher:
         return None if request is None else request.long_poll
 
     def is_reading(self, code: int) -> bool:
-        """Whether a request with this code is useless once its client has disconnected."""
+        """Whether a request with this code can be cancelled when its client disconnects."""
         request = self._find(code)
         return request is not None and (request.is_reading or request.long_poll is not None)
 

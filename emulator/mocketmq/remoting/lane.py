@@ -9,7 +9,7 @@ class Effect(Enum):
     """When a request's change of offsets becomes visible to later requests on the connection."""
 
     AT_ONCE = auto()
-    """Before the handler first waits. Also for requests that only read."""
+    """Before the handler waits for the first time. Requests that change no offset use this, too."""
     BY_WRITER = auto()
     """When the writer commits the change. The writer processes such requests in order."""
     AT_END = auto()

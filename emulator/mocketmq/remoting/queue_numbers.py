@@ -26,6 +26,6 @@ def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
 
 
 def at_broker(error: QueueNotFoundError, share: BrokerShare) -> QueueNotFoundError:
-    """Return the error with queue ids at the broker, which are the ids that its clients know."""
+    """Replace the queue numbers in the error by ids at the broker, because clients know only these ids."""
     topic = error.topic
     return type(error)(topic, share.queue_id(topic, error.queue_id), share.queue_id(topic, error.count))

@@ -59,7 +59,7 @@ Reply = Callable[[Sequence[Response]], None]
 FastPath = Callable[[Iterable[RemotingCall[Any]], Reply], bool]
 """Begins a run of plain requests without waiting. For any other run it returns False without any effect.
 
-Each call is made only when the iteration reaches it, and making it may raise the error of an invalid request.
+Each RemotingCall is created only when the iteration reaches it, which raises an error for an invalid request.
 All errors are ignored, because the handler is then called for each request, and raises the same error.
 """
 
@@ -72,7 +72,10 @@ The header has the queue's number as the client sent it. The mapping is that of 
 
 
 class StraightAnswer:
-    """Replaces a future in the writer for a request on the fast path; ``respond`` makes the response."""
+    """Given to the writer instead of a future, for a request on the fast path.
+
+    ``respond`` makes the response from the result of the work.
+    """
 
     __slots__ = ("_reply", "_respond")
 

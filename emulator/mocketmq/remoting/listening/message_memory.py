@@ -22,7 +22,10 @@ MAX_OUTGOING_BYTES: Final = 32 << 20
 OWN_UNREAD_BYTES: Final = 1 << 20
 """Unread bytes above which a connection's requests for messages wait until the client has read some."""
 LEAST_READ_BYTES: Final = 64 << 10
-"""Bytes that a client must read in each ``TURN_S`` while others wait for memory, if as many are unread."""
+"""Bytes that a client must read in each ``TURN_S`` while others wait for memory.
+
+A client that has fewer unread bytes need not read any.
+"""
 MAX_WAITING: Final = 8_192
 """Maximum number of requests that wait for memory."""
 WAIT_S: Final = 8.0
@@ -141,7 +144,7 @@ class MessageMemory:
                     load.has_room.set_result(None)
                     break
             if loads:
-                self._waiting[connection] = loads  # behind the others
+                self._waiting[connection] = loads  # behind the other connections
 
     def _check_later(self) -> None:
         if self._checking is None:

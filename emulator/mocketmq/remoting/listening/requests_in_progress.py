@@ -42,7 +42,7 @@ class RequestsInProgress:
 
     ``running_bytes`` is the memory of requests in tasks and on the fast path, without waiting long polls.
     ``unbegun`` is the number of tasks that have not begun, and that no later request may overtake.
-    ``has_run`` is called when a task has ended, except that of a waiting long poll.
+    ``has_run`` is called after each task has ended, except for waiting long polls.
     """
 
     def __init__(self, connections: AllConnections, has_run: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class RequestsInProgress:
         self._connections = connections
         self._has_run = has_run
         self._running: dict[Task, int] = {}
-        self._reading: set[Task] = set()  # running requests that are useless without the client
+        self._reading: set[Task] = set()  # running requests to cancel when the client disconnects
         self._waiting: dict[Task, int] = {}
         self._waiting_bytes = 0
         self._on_fast_path = 0

@@ -225,7 +225,7 @@ class RemotingServer:
         return self._broker_of.get(port) or self._slave_of.get(port)
 
     def _is_slave(self, port: int) -> bool:
-        """Whether the port serves as a slave. A promotion exchanges the roles of a broker and its slave."""
+        """Whether the port belongs to a slave. A promotion exchanges the roles of a broker and its slave."""
         if slave := self._slave_of.get(port):
             return not slave.condition.is_promoted
         broker = self._broker_of.get(port)

@@ -203,9 +203,9 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
 
 
 def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
-    """Make the message's handle from the header, and return it with the handle in ``extra_info``.
+    """Make the message's handle, and return it with the parsed ``extra_info``.
 
-    Of ``extra_info``, the first handle takes only the pop time.
+    The handle has the pop time of ``extra_info``. Its other parts come from the header.
     """
     header, info = call.header, parse_extra_info(call.header.extra_info)
     try:

@@ -42,7 +42,7 @@ class TopicGroupHeader(RequestHeader):
 
 
 class CorrectionOffsetHeader(RequestHeader):
-    """``filter_groups`` is a comma-separated list."""
+    """``filter_groups`` is a comma-separated list of groups to ignore."""
 
     topic: str
     compare_group: str
@@ -70,7 +70,7 @@ PROGRESS: Final = RequestFamily("Progress")
 
 @Request(PROGRESS, RequestCode.GET_TOPIC_STATS_INFO, access=reads(topic="topic"), is_for_slaves=True)
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
-    """Return the first and next offset of each queue of a topic, and the time of its newest message."""
+    """Return the first and next offset, and the time of the newest message, of each queue of a topic."""
     statistics, share = call.broker.registry.statistics, call.channel.share
     _check_is_here(call, call.header.topic)
     queues = await call.broker.group_progress.of_topic(call.header.topic, is_of_5=_is_of_5(call))
@@ -189,7 +189,10 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
     access=reads(groups="filterGroups", group="compareGroup", topic="topic"),
 )
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
-    """Return the lowest committed offset of some groups in each queue, to which a group can be reset."""
+    """Return the lowest committed offset in each queue, of all groups but ``filter_groups``.
+
+    As upstream, a queue in which ``compare_group`` is behind this offset gets the largest long instead.
+    """
     header, topic = call.header, call.header.topic
     offsets = call.broker.group_progress.corrections(
         topic, header.compare_group, header.filter_groups.split(",")

@@ -18,7 +18,7 @@ from mocketmq.remoting.wire.record import decode_properties
 def _replies(topic: str) -> AccessRule:
     """Make a rule that allows every access key to reply.
 
-    Storing the reply requires permission to publish to its topic, unless a user replies (5.5.0).
+    Storing the reply requires permission to publish to its topic, unless the sender is a user, as in 5.5.0.
     """
 
     def needs(command: Command) -> Iterator[Need]:

@@ -30,7 +30,7 @@ from mocketmq.rocketmq_versions import V5_0_0
 
 
 class CreateTopicHeader(RequestHeader):
-    """``attributes`` are changes, as ``+name=value,-name``."""
+    """``attributes`` lists changes in the form ``+name=value,-name``."""
 
     topic: str
     read_queue_nums: Int32
