@@ -47,7 +47,7 @@ def log_defect(ended: asyncio.Future[Any]) -> None:
 class EventLoopTurns:
     """Gives long work its turns, so that other tasks wait for at most one piece of it.
 
-    Each turn of the event loop runs only one piece of all waiting work.
+    Each iteration of the event loop runs only one piece of all waiting work.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
 """The sources of settings: flags, variables and the TOML file, merged and checked.
 
-The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX_WAIT`` and the key
-``max_wait`` of the TOML file. The flag precedes the variable, and the variable the file, but all given values
-must be valid. The same rule parses all three. Topics, groups, faults and seeds are only in the file.
+For example, ``max_wait`` can be set by the flag ``--max-wait``, the environment variable
+``MOCKETMQ_MAX_WAIT`` or the key ``max_wait`` in the TOML file. The flag takes precedence over the variable,
+and the variable over the file, but all given values must be valid. The same rule parses all three. Only the
+file can declare topics, groups, faults and seeds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -136,7 +137,7 @@ def _check_declared_brokers(
 
 
 def _check_brokers(topics: Sequence[TopicDeclaration], known: Sequence[str], file: SettingsFile) -> None:
-    """Raise SettingError for a topic at a broker that the cluster does not have."""
+    """Raise SettingError for a topic on a broker that the cluster does not have."""
     for index, topic in enumerate(topics):
         for name in topic.brokers or ():
             if name not in known:

@@ -126,9 +126,9 @@ class Reconciliation(Struct, kw_only=True):
     expired: int
     lost: int
     repeats: int  # deliveries after a message's first one
-    forced: int  # the delivered messages that were forced
-    overdue: int  # the pending messages that are overdue
-    is_silent: bool  # a message is overdue by more than on_time_us, without deliveries since its due time
+    forced: int  # delivered messages whose delivery was forced
+    overdue: int  # pending messages that are overdue
+    is_silent: bool  # nothing delivered since the oldest overdue message became due, more than on_time_us ago
 
 
 class Stage(Struct, kw_only=True):

@@ -170,7 +170,7 @@ _NEWER = """\
 `make differential` compares mocketmq with brokers of three versions. The deliberate
 [differences](differences.md) name a version where these three differ from each other. mocketmq follows
 
-- 4.9 in sends, pulls, offsets, transactions, delay levels and administration; answers also have
+- 4.9 in sends, pulls, offsets, transactions, delay levels and administration; responses also have
   [fields of 5.x](differences.md#answers-to-remoting-clients);
 - 5.3 in [pops](differences.md#popping), divided queues, timers, recalls and the proxy's
   [gRPC](differences.md#grpc);
@@ -240,8 +240,8 @@ _CODES = """\
 ## Request codes
 
 All request codes of RocketMQ 4.9.8, 5.3.3 and 5.5.1. The broker answers a code with a dash, and any other
-code, with code 3, "not supported"; [differences](differences.md#administration) says why. Answers have the
-version of [`--server-version`](rocketmq.md#the-version-that-clients-are-told).
+code, with code 3, "not supported"; [differences](differences.md#administration) says why. Responses report
+the version set by [`--server-version`](rocketmq.md#the-version-that-clients-are-told).
 
 | code | name | family |
 |---|---|---|"""

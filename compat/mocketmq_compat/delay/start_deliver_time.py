@@ -3,7 +3,7 @@
 If a message has several due times, the first in this list takes effect:
 
 1. A delay level above 0 (docs/protocol/remoting.md §5.6, rule 2). The ``TIMER_*`` properties are then
-   removed, as upstream does; ``__STARTDELIVERTIME`` has no effect.
+   removed, as RocketMQ does; ``__STARTDELIVERTIME`` has no effect.
 2. ``__STARTDELIVERTIME``, read by mode. The order before ``TIMER_*`` is our choice, because no broker
 supports both.
 3. ``TIMER_OUT_MS``. A broker has already delayed the message, so there is no second delay (rule 3).

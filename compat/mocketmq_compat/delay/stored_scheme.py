@@ -193,7 +193,10 @@ class StoredScheme(TimedScheme):
         return None if first is None else self._fires_at(first.due_us)
 
     def due_seconds(self) -> Mapping[int, int]:
-        """Return the number of messages due in each second, of the read-ahead if the store has no counts."""
+        """Count the messages by the second in which they are due.
+
+        If the store keeps no such counts, only the messages in the read-ahead are counted.
+        """
         return self.store.by_second() or Counter(entry.second for entry in self.entries.read_ahead.entries)
 
     def file_figures(self) -> FileFigures:

@@ -178,7 +178,7 @@ def _key(account: Node, fields: Mapping[str, Node], name: str) -> str:
 
 
 def _permissions(node: Node) -> Iterator[tuple[str, Permission]]:
-    """Read the entries ``name=permission``. The last entry for a name applies, as upstream."""
+    """Read the entries ``name=permission``. The last entry for a name applies, as in RocketMQ."""
     for entry in list_of(node):
         name, sign, text = text_of(entry).partition("=")
         if not sign or not name.strip():
@@ -257,7 +257,7 @@ def _policies(node: Node) -> Policies:
 
 
 def _policy(node: Node) -> Mapping[str, Any]:
-    """The policy as upstream shows it, with an entry for each resource."""
+    """The policy as RocketMQ shows it, with an entry for each resource."""
     fields = mapping_of(node, _POLICY, "a policy")
     resources = [value_of(each, _resource) for each in list_of(fields.get("resources"))]
     actions = [value_of(each, _one_of("an action", ACTIONS)) for each in list_of(fields.get("actions"))]

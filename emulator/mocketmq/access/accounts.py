@@ -1,4 +1,4 @@
-"""Accounts of ``plain_acl.yml``, and the base of all accounts: checks what each may do, as upstream.
+"""Accounts of ``plain_acl.yml``, and the base of all accounts: checks what each may do, as in RocketMQ.
 
 Source: PlainPermissionManager.java, 4.9.8. Users with policies, of RocketMQ 5, are in ``users``.
 """
@@ -64,8 +64,8 @@ class PlainAccount(Account):
     def check(self, needs: Iterable[Need], host: str) -> None:  # noqa: ARG002 - white lists are in ``trusts``
         """Raise AccessError unless the account has all these permissions.
 
-        An administrator without listed permissions has all permissions, as upstream. Every account may send
-        to trace topics.
+        As in RocketMQ, an administrator without listed permissions has all permissions. Every account may
+        send to trace topics.
         """
         if self.is_admin and not self.topics and not self.groups:
             return

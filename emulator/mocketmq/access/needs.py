@@ -52,7 +52,7 @@ class Need(NamedTuple):
 
 
 def to_produce(topic: str, actions: Action | None = Action.PUB) -> Iterator[Need]:
-    """What sending to the topic requires; for a retry topic, as upstream, consuming as its group."""
+    """What sending to the topic requires; for a retry topic, as in RocketMQ, consuming as its group."""
     if topic.startswith(RETRY_PREFIX):
         yield _retry_need(topic, Permission.SUB, actions and Action.SUB)
     else:

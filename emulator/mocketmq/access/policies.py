@@ -132,7 +132,7 @@ class PolicyEntry:
         return False
 
     def as_json(self) -> dict[str, Any]:
-        """The entry as upstream shows it."""
+        """The entry as RocketMQ shows it."""
         shown: dict[str, Any] = {"resource": self.resource.key, "actions": list(self.actions)}
         if self.sources:
             shown["sourceIps"] = list(self.sources)
@@ -183,7 +183,7 @@ class Policies(NamedTuple):
         return Policies({name: entries for name, entries in kept.items() if entries})
 
     def as_json(self) -> list[dict[str, Any]]:
-        """The policies as upstream shows them."""
+        """The policies as RocketMQ shows them."""
         return [
             {"policyType": name, "entries": [each.as_json() for each in entries]}
             for name, entries in self.by_type.items()

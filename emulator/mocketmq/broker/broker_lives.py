@@ -148,9 +148,9 @@ class BrokerLives:
         )
 
     def _forget_clients(self, broker: RegisteredBroker) -> None:
-        """Forget the locks at a broker that has ended, and end the long polls of its clients.
+        """Forget the queue locks of a broker that has ended, and end the long polls of its clients.
 
-        Called after its connections have ended, so only clients over gRPC get an answer to their polls.
+        Called after the broker's connections have ended, so only gRPC clients get a response to their polls.
         """
         self._forget_locks(broker)
         self._end_polls()
@@ -201,7 +201,7 @@ class BrokerLives:
         return BrokerLoss(broker, lost)
 
     async def _commit(self, offsets: Mapping[tuple[str, Queue], int]) -> None:
-        """Commit at the broker the offsets that groups have committed at its slave."""
+        """Commit on the broker the offsets that groups have committed on its slave."""
         for (group, queue), offset in offsets.items():
             await self._committed_offsets.report(group, queue.topic, queue.queue_id, offset)
 
@@ -301,7 +301,7 @@ class BrokerLives:
     def heal_restored(self) -> None:
         """Set all brokers to their normal condition, once a snapshot has replaced the state.
 
-        This also forgets the offsets at slaves, which could otherwise change the restored state.
+        Also forgets the offsets committed on slaves, which could otherwise change the restored state.
         ``start_restored`` does the rest.
         """
         for each in self._brokers:
@@ -324,7 +324,7 @@ class BrokerLives:
         for each in conditions:
             if self._brokers.has_acting_masters and each.state != "running":
                 handed_back |= self._slave_offsets.of_broker(each)  # BrokerPreOnlineService.java, 5.3.3
-                self._forget_locks(each)  # the locks at its slave
+                self._forget_locks(each)  # the slave's queue locks
         async with self._changed_to(conditions):
             await self._commit(handed_back)
             await self._release([each.downtime for each in conditions])

@@ -58,8 +58,8 @@ _OUTCOMES: Final[dict[str, EventKind]] = {
 class Event(NamedTuple):
     """An event at an emulated instant. ``text`` describes it in words, without the instant.
 
-    ``order`` sorts events at the same instant. ``until_us`` is the instant at which a message is due or
-    visible again, or to which the clock was moved. ``late_us`` is the time since the event became possible.
+    ``order`` sorts events at the same instant. ``until_us`` is when the message becomes due or visible again,
+    or the time that the clock was moved to. ``late_us`` is the time since the event became possible.
     ``fault`` is the name of the rule that fired or held the delivery. ``door`` is the front door of the
     send, or of the request into which a fault was injected; ``do`` is the kind of the fault, and
     ``operation`` the request's operation. ``scheme`` is the delay scheme that parked the message, and

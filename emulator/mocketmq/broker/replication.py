@@ -71,12 +71,12 @@ class Replication:
 
 
 class SlaveOffsets:
-    """The offsets that consumers commit at the slaves of brokers that are down.
+    """The offsets that consumers commit on the slaves of brokers that are down.
 
-    A slave begins with the offsets of its broker. As in RocketMQ, offsets committed at a slave are handed
+    A slave begins with the offsets of its broker. As in RocketMQ, offsets committed on a slave are handed
     back only if slaves act as masters. Otherwise the broker's own offsets apply when it starts again, and a
     consumer that starts then gets messages twice; consumers that stay connected commit their offsets once
-    more. A slave that is promoted keeps the offsets. A restart of the process forgets them.
+    more. A slave that is promoted keeps the offsets. They do not survive a restart of the process.
     """
 
     def __init__(self, brokers: ClusterBrokers) -> None:
@@ -90,11 +90,11 @@ class SlaveOffsets:
             self._offsets[group, queue] = offset
 
     def committed(self, group: str, queue: Queue) -> int | None:
-        """The offset that the group has committed at the slave since its broker went down, if any."""
+        """The offset that the group has committed on the slave since its broker went down, if any."""
         return self._offsets.get((group, queue))
 
     def of_broker(self, broker: RegisteredBroker) -> Mapping[tuple[str, Queue], int]:
-        """The offsets that groups have committed at the slave of this broker, by group and queue."""
+        """The offsets that groups have committed on the slave of this broker, by group and queue."""
         return {
             key: offset
             for key, offset in self._offsets.items()

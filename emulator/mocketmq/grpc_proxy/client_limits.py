@@ -31,21 +31,21 @@ MAX_COMMANDS: Final = 64
 FRAMES_AT_ONCE: Final = 16
 """Maximum number of frames of one connection that are handled on arrival."""
 ARRIVALS_PER_TURN: Final = 64
-"""Maximum number of frames, of all connections, that are handled on arrival per turn of the event loop."""
+"""Maximum number of frames, of all connections, handled on arrival per iteration of the event loop."""
 FRAMES_PER_TURN: Final = 16
-"""Maximum number of waiting frames, of all connections, that are handled per turn of the event loop."""
+"""Maximum number of waiting frames, of all connections, handled per iteration of the event loop."""
 REQUESTS_AT_ONCE: Final = 8
-"""Maximum number of requests, of all connections, whose handlers begin on arrival per turn."""
+"""Maximum number of requests, of all connections, whose handlers begin on arrival per iteration."""
 REQUESTS_PER_TURN: Final = 2
-"""Maximum number of waiting requests, of all connections, whose handlers begin per turn."""
+"""Maximum number of waiting requests, of all connections, whose handlers begin per iteration."""
 ENDED_PER_TURN: Final = 32
-"""Maximum number of waiting requests that have ended, and are dropped, per turn."""
+"""Maximum number of waiting requests that have ended, and are dropped, per iteration."""
 CHECKED_PER_TURN: Final = 32
-"""Number of requests and connections checked for stalling or idleness per turn of the event loop."""
+"""Number of requests and connections checked for stalling or idleness per iteration of the event loop."""
 LONG_BODY_BYTES: Final = 64 << 10
 """Size above which a message body is converted for its receiver in a thread."""
 BYTES_PER_TURN: Final = 256 << 10
-"""Maximum number of bytes written to one connection per turn of the event loop."""
+"""Maximum number of bytes written to one connection per iteration of the event loop."""
 
 COUNTED_US: Final = 30 * US_PER_S
 MAX_RESETS: Final = 200

@@ -132,7 +132,7 @@ class GrpcClients:
 
     def __init__(self, registry: Clients) -> None:
         self._registry = registry
-        self._streams: dict[str, list[GrpcClient]] = {}  # by client id; the newest is the last
+        self._streams: dict[str, list[GrpcClient]] = {}  # by client id, newest last
         self._beats: dict[str, int] = {}
 
     def produces(self, client: GrpcClient, topics: Sequence[str]) -> None:
@@ -201,7 +201,7 @@ class GrpcClients:
     def beats(self, client_id: str) -> None:
         now_us = steady_us()
         self._beats.pop(client_id, None)
-        self._beats[client_id] = now_us  # the oldest is the first
+        self._beats[client_id] = now_us  # oldest first
         for known, seen_us in list(self._beats.items()):
             if now_us - seen_us < BEAT_US:
                 break

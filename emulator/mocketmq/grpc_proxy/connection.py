@@ -202,7 +202,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         return 0 if self._is_stuck else BYTES_PER_TURN - self._out_bytes
 
     def write(self, data: bytes) -> None:
-        """Send the bytes, together with everything else written in this turn of the event loop."""
+        """Send the bytes, together with everything else written in this iteration of the event loop."""
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)

@@ -98,7 +98,7 @@ class Exchange:
         """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved.
 
         Raises CancelledError if the client has disconnected, so that the broker reads nothing for it. The
-        handler would be cancelled anyway, a few turns of the event loop later.
+        handler would be cancelled anyway, a few iterations of the event loop later.
         """
         if not self.stream.is_connected:
             raise asyncio.CancelledError

@@ -1,4 +1,6 @@
-"""Shares each turn of the event loop among all connections, so that floods do not starve other clients.
+"""Shares each iteration of the event loop among all connections, so that floods do not starve other clients.
+
+An iteration of the event loop is called a *turn* here.
 
 *Frames* are handled on arrival until the turn's budget for all connections is spent. Later frames wait for
 the next turns, which serve the waiting connections in order. While connections wait, another connection still
@@ -99,7 +101,7 @@ class RequestQueue:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[object, deque[Stream]] = {}  # by connection; the first has waited longest
         self._left = REQUESTS_AT_ONCE
-        self._has_turn = False  # the next turn of the loop calls `_turn`
+        self._has_turn = False  # the event loop calls `_turn` in its next iteration
 
     def add_request(self, stream: Stream) -> None:
         """Begin a request at once, or in a later turn."""

@@ -439,7 +439,7 @@ class Http2:
         self.connection.refuse(str(error))
 
     def lost(self) -> None:
-        """Cancel all streams of a lost connection, a few per turn of the event loop."""
+        """Cancel all streams of a lost connection, a few per iteration of the event loop."""
         if self.is_dead:
             return
         self.is_dead = True

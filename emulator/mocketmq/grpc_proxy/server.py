@@ -152,7 +152,7 @@ class GrpcServer:
             self._looking = asyncio.create_task(self._look_after())
 
     async def _look_after(self) -> None:
-        """Check all connections, a few per turn of the event loop, and return freed memory after a flood."""
+        """Check all connections, a few per iteration of the event loop. Return freed memory after a flood."""
         for number, _ in enumerate(self._check(), 1):
             if not number % CHECKED_PER_TURN:
                 await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from mocketmq.http_api.problem import HttpError
 MAX_UNREAD_BYTES: Final = 16 << 20
 """Limit on the bytes of unread responses. As JSON, a body of control characters is six times as long."""
 PIECE_BYTES: Final = 256 << 10
-"""Largest part of a response that is written in one turn of the event loop."""
+"""Largest part of a response that is written in one iteration of the event loop."""
 _QUIET_US: Final = int(QUIET_S * US_PER_S)
 
 
@@ -103,7 +103,7 @@ class AnswerLoad:
             await response.write_eof()
 
     async def send_in_pieces(self, content: bytes, content_type: str) -> web.StreamResponse:
-        """Send a very large body in pieces, so that no turn of the event loop copies all of it."""
+        """Send a very large body in pieces, so that no iteration of the event loop copies all of it."""
         response = web.StreamResponse(headers={"Content-Type": content_type})
         response.content_length = len(content)
         with self._sending(len(content)):

@@ -167,7 +167,7 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
 
 @Route(DELAYED, "GET /v1/delayed", "List pending messages", errors=[TopicNotFoundError], needs=reads_messages)
 async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
-    """Returns messages that wait for their due time, in order of arrival."""
+    """Returns the messages that are not due yet, in order of arrival."""
     load = load_of(call.request)
     async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
         found = await call.broker.pending.list(

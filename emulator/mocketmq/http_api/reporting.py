@@ -40,10 +40,10 @@ class ReportOut(msgspec.Struct, frozen=True):
 
 
 class ReportStateOut(msgspec.Struct, frozen=True):
-    """The progress of the report being made, and the page of the newest report.
+    """The progress of the report that is being generated, and the page of the latest report.
 
-    `step` is step `number` of `steps`, and null while no report is being made. `page` and `at_ms` are null
-    before the first report.
+    `step` is step `number` of `steps`, and null while no report is being generated. `page` and `at_ms` are
+    null before the first report.
     """
 
     step: str | None

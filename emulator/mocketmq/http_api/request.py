@@ -17,7 +17,7 @@ from mocketmq.http_api.problem import HttpError, MalformedJSONError
 from mocketmq.settings import Settings
 
 LONG_BYTES: Final = 32 << 10
-"""Size above which bodies are decoded in several turns of the event loop."""
+"""Size above which bodies are decoded in several iterations of the event loop."""
 MAX_VALUES: Final = 30_000
 """Maximum number of values in a body, which is thirty for each message of the largest batch."""
 _KNOWN: Final = 256
@@ -108,9 +108,9 @@ def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
 
 
 async def decode_long(content: bytes, kind: type[Input], turns: EventLoopTurns) -> Input:
-    """Decode like ``decoder``, but each step in its own turn of the event loop. The body is parsed only once.
+    """Decode like ``decoder``, but with each step in its own iteration of the event loop.
 
-    Also raises TooManyValuesError.
+    The body is parsed only once. Also raises TooManyValuesError.
     """
     await turns.next_turn()
     if has_more_values(content, MAX_VALUES):
@@ -131,9 +131,9 @@ def has_more_values(content: bytes, limit: int) -> bool:
     """Whether the lists and objects of a JSON text have more than ``limit`` entries.
 
     Parsing costs little per byte but much per value. A text of 9 MB takes 20 ms, whereas 9 MB of ``{}`` take
-    three seconds and hundreds of MB of memory, all in one turn of the event loop. This function bounds the
-    number of values by counting commas and brackets with methods of ``bytes``, which is a hundred times as
-    fast as parsing.
+    three seconds and hundreds of MB of memory, all in one iteration of the event loop. This function bounds
+    the number of values by counting commas and brackets with methods of ``bytes``, which is a hundred times
+    as fast as parsing.
 
     An empty list or object counts as one entry. The count also bounds how much of an invalid JSON text a
     parser reads before it fails.

@@ -97,7 +97,7 @@ def _of_brokers(broker: Broker, nodes: BrokerNodes) -> Iterator[Figures]:
 
 
 def _of_clients(broker: Broker, nodes: BrokerNodes) -> Iterator[Figures]:
-    """The connections to each broker. A connection to the cluster's proxy counts at every broker."""
+    """The connections to each broker. A connection to the cluster's proxy counts for every broker."""
     producers: Counter[tuple[int, tuple[str, ...]]] = Counter()
     consumers: Counter[tuple[int, tuple[str, ...]]] = Counter()
     for member in broker.registry.clients:
@@ -145,7 +145,7 @@ def _of_transactions(traffic: NodeTraffic) -> Iterator[Figures]:
     yield Figures("counter", "rocketmq_commit_messages_total", "Total number of commit messages", rows)
     rows = _by_topic([(node, counts.rolled_back) for node, counts in traffic])
     yield Figures("counter", "rocketmq_rollback_messages_total", "Total number of rollback messages", rows)
-    # As upstream, the name says milliseconds, but the values are seconds.
+    # As in RocketMQ, the name says milliseconds, but the values are seconds.
     name = "rocketmq_finish_message_latency_milliseconds"
     yield Figures("histogram", name, "Transaction finish latency", committed)
 

@@ -237,7 +237,7 @@ async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
 
 
 def _placed(call: ApiCall, topic: TopicIn, given: list[BrokerQueuesIn]) -> Mapping[int, QueuesAtBroker]:
-    """The topic's queues at each broker, by position. Raises BrokerNotFoundError, InvalidArgumentError."""
+    """The topic's queues on each broker, by position. Raises BrokerNotFoundError, InvalidArgumentError."""
     brokers = call.broker.registry.brokers
     queues: dict[str, QueuesAtBroker] = {}
     for each in given:

@@ -1,6 +1,6 @@
 """The brokers of a cluster, and how the queues of a topic are shared among them.
 
-For clients, the queues of a topic at each broker are numbered from 0. Behind the front doors, the queues of
+For clients, the queues of a topic on each broker are numbered from 0. Behind the front doors, the queues of
 all brokers are numbered together, round robin: with two brokers, queues 0, 2 and 4 belong to the first broker
 and 1, 3 and 5 to the second. The numbers therefore stay the same when a topic gets more queues. With one
 broker, both numberings are the same.
@@ -34,7 +34,7 @@ class BrokerShare(NamedTuple):
         return queue_id * brokers + self.position
 
     def queue_id(self, topic: str, number: int) -> int:
-        """The id, at its broker, of the queue with this number."""
+        """The id that the queue with this number has on its broker."""
         brokers = len(self.names)
         return number if brokers == 1 or number < 0 or not is_shared_out(topic) else number // brokers
 

@@ -23,7 +23,7 @@ _unique_counter = itertools.count()
 def new_unique_key(now_us: int) -> str:
     """Make a client message id in RocketMQ's format, 32 upper-case hex digits.
 
-    As upstream, the id is a prefix for host and process, then milliseconds, then a counter.
+    As in RocketMQ, the id is a prefix for host and process, then milliseconds, then a counter.
     """
     number = (now_us // 1_000 & 0xFFFFFFFFFFF) << 36 | next(_unique_counter) & 0xFFFFFFFFF
     return _unique_prefix + format(number, "020X")  # mypyc is slow with formats in f-strings

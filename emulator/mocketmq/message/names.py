@@ -40,7 +40,7 @@ UNDECIDED_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """The topic of half messages abandoned after the last check-back."""
 
 MAX_QUEUES: Final = 1_024
-"""Maximum number of queues of a topic at a broker."""
+"""Maximum number of queues of a topic on a broker."""
 MAX_QUEUE_NUMBER: Final = MAX_BROKERS * MAX_QUEUES - 1
 """Largest number of a queue when the queues of all brokers are numbered together (``broker_share.py``)."""
 MAX_TOPIC_LENGTH: Final = 127

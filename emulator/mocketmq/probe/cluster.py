@@ -40,7 +40,7 @@ class SentProbe:
     key: str
     broker: ProbedBroker
     delay: Delay | None
-    due_ms: int  # absolute due time by the local clock, as clients compute it; unused for a level
+    due_ms: int  # absolute due time by the local clock, as clients compute it; unused with a delay level
     sent_us: int
     answered_us: int = 0
     is_stored: bool = False

@@ -21,7 +21,7 @@ from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queue import Queue
 
 CALL_S: Final = 10.0
-"""Time limit for a client's response, in real seconds, as upstream."""
+"""Time limit for a client's response, in real seconds, as in RocketMQ."""
 STATUS_S: Final = 5.0
 """Time limit for a client's report of its offsets, in real seconds (Broker2Client.java, 4.9.8)."""
 

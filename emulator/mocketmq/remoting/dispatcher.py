@@ -213,7 +213,7 @@ class Dispatcher:
     async def _serve_logical(self, request: Request, call: RemotingCall[Any]) -> Response:
         """Serve a request that may be for a logical queue of a static topic.
 
-        As upstream, a request with ``lo=false`` names a queue of the broker instead of a logical queue.
+        As in RocketMQ, a request with ``lo=false`` names a queue of the broker instead of a logical queue.
         """
         if request.logical is not None and call.command.ext.get("lo") != "false":
             topic = self._static_topics.get(call.header.topic)

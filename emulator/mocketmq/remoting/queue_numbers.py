@@ -1,4 +1,4 @@
-"""Converts between the id of a queue at its broker and its number among the queues of all brokers."""
+"""Converts between the id of a queue on its broker and its number among the queues of all brokers."""
 
 import random
 from typing import Any
@@ -26,6 +26,6 @@ def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
 
 
 def at_broker(error: QueueNotFoundError, share: BrokerShare) -> QueueNotFoundError:
-    """Replace the queue numbers in the error by ids at the broker, because clients know only these ids."""
+    """Replace the queue numbers in the error by ids on the broker, because clients know only these ids."""
     topic = error.topic
     return type(error)(topic, share.queue_id(topic, error.queue_id), share.queue_id(topic, error.count))

@@ -2,7 +2,7 @@
 
 A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level have
 the same delay, so they become due in order of arrival. One number per level, the delay offset, says how
-far the queue has been delivered. Delivery is strictly first in, first out, as upstream. After a change of
+far the queue has been delivered. Delivery is strictly first in, first out, as in RocketMQ. After a change of
 the level table, a parked message keeps its due time and blocks later messages, even if they are due earlier.
 
 Memory holds only a short read-ahead per level, so memory use does not grow with the number of pending
@@ -10,7 +10,7 @@ messages. The read-ahead has no bodies, because SQLite copies the message on del
 
 The timer asks for the next due time, then enters ``firing``, which fills the read-aheads and yields their
 entries merged by due time. The delay offset is saved in the delivering transaction. Under profile
-``rocketmq4`` it is saved only every 10 s, so that a kill repeats deliveries as upstream does.
+``rocketmq4`` it is saved only every 10 s, so that a kill repeats deliveries as RocketMQ does.
 """
 
 import heapq

@@ -31,8 +31,8 @@ class LevelTable:
     def parse(cls, text: str) -> "LevelTable":
         """Parse a table such as ``1s 5s 10s``: whole numbers with unit s, m, h or d, separated by one space.
 
-        Zero and negative delays are legal and mean "at once", as upstream. Raises a SettingError that names
-        the first invalid token; upstream's broker exits in that case.
+        As in RocketMQ, zero and negative delays are legal and mean "at once". Raises a SettingError that
+        names the first invalid token; RocketMQ's broker exits in that case.
         """
         tokens = text.split(" ")
         if len(tokens) > _MAX_LEVELS:
@@ -54,7 +54,7 @@ class LevelTable:
         return len(self.delays_us)
 
     def delay_us(self, level: int) -> int:
-        """The delay of a level; 1 s for a level that is no longer in the table, as upstream."""
+        """The delay of a level; 1 s for a level that is no longer in the table, as in RocketMQ."""
         return self.delays_us[level - 1] if level <= len(self.delays_us) else US_PER_S
 
     def describe(self, level: int) -> str:

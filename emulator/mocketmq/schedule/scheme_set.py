@@ -323,7 +323,10 @@ class SchemeSet:
         )
 
     def due_seconds(self) -> Counter[int]:
-        """The number of messages with an absolute due time in each second; may leave out the last seconds."""
+        """Count the messages with an absolute due time by the second in which they are due.
+
+        May omit the latest due times.
+        """
         total: Counter[int] = Counter()
         for scheme in self._timed:
             total.update(scheme.due_seconds())

@@ -147,7 +147,10 @@ class TimedScheme(DelayScheme):
         return None
 
     def due_seconds(self) -> Mapping[int, int]:
-        """The number of messages due in each second of the epoch. May omit the messages that are due last."""
+        """Count the messages by the second of the epoch in which they are due.
+
+        May omit the latest due times.
+        """
         return {}
 
     def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:

@@ -10,8 +10,8 @@ connection's cache. The event loop runs both itself, except when that could hold
 - Another program has locked the database. The loop does not wait for the lock; the thread does.
 - The file system was slow. A stall holds up the event loop once, and the next transactions and reads use
   threads. Work that only waited for its turn on a busy CPU was not held up by the file system.
-- Other reads have already taken long in the same turn of the event loop, as when a message wakes many long
-  polls.
+- Other reads have already taken long in the same iteration of the event loop, as when a message wakes many
+  long polls.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ SLOW_US: Final = 5_000
 SUSPECT: Final = 100
 """Number of transactions, and of reads, that use a thread after a slow one of either kind."""
 READING_US: Final = 2_000
-"""Time for reads in one turn of the event loop, after which further reads use threads."""
+"""Time for reads in one iteration of the event loop, after which further reads use threads."""
 
 TRANSACTION: Final = "-- transaction"
 _LOCK_WAIT_MS: Final = 5_000
@@ -158,7 +158,7 @@ class WriteConnection:
         self._is_read = is_read
         self._suspected = 0  # number of transactions to come that use a thread
         self._suspected_reads = 0  # the same for reads, which prove nothing if they come from memory
-        self._reading_us = 0  # time spent in reads in this turn of the event loop
+        self._reading_us = 0  # time spent in reads in this iteration of the event loop
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:
         """Keep transactions from running inside the context."""

@@ -180,7 +180,10 @@ class Writer:
         await self._syncs.close()
 
     def hold(self) -> None:
-        """Do not begin with the next transaction until ``release``, which must be called in the same turn."""
+        """Do not begin with the next transaction until ``release``.
+
+        The caller must call ``release`` in the same iteration of the event loop.
+        """
         self._is_held = True
 
     def release(self, *, at_once: bool) -> None:

@@ -88,9 +88,9 @@ class Subject(Struct, kw_only=True):
     name: str
     kind: Literal["scheme", "cluster"]
     version: str
-    lateness: list[DelayLateness]  # the lateness of all deliveries, then of each delay
-    lateness_error_us: int  # the maximum error of a lateness
-    spectrum: Spectrum | None  # the distribution of all deliveries
+    lateness: list[DelayLateness]  # lateness over all deliveries, then per delay
+    lateness_error_us: int  # maximum error of a lateness value
+    spectrum: Spectrum | None  # lateness distribution over all deliveries
     timeline: list[TimelineStep]
     saves_per_second: float | None
     herd: HerdRun | None

@@ -87,7 +87,7 @@ def records(fd: int) -> Iterator[SlotRecord | SlotDamage]:
 
 
 def is_begun(fd: int, damage: SlotDamage) -> bool:
-    """Return whether the bytes may be left by an interrupted save: the beginning of a record, or zeros."""
+    """Return whether an interrupted save could have left these bytes: the beginning of a record, or zeros."""
     if not damage.is_last:
         return False
     prefix = os.pread(fd, PREFIX_BYTES, damage.offset)

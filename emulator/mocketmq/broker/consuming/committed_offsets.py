@@ -1,8 +1,8 @@
 """Committed offsets: how far groups have consumed queues. Pulling consumers read and report them.
 
-A commit must change memory before the client's next request is handled, as upstream. No method may therefore
-await anything before memory has changed. A commit is durable before it is answered. Receipts below a
-committed offset are closed at once; a receive or an acknowledgement in progress finds them closed.
+As in RocketMQ, a commit must change memory before the client's next request is handled. No method may
+therefore await anything before memory has changed. A commit is durable before it is answered. Receipts below
+a committed offset are closed at once; a receive or an acknowledgement in progress finds them closed.
 
 Source: docs/protocol/remoting.md §2.4
 """
@@ -53,7 +53,7 @@ class CommittedOffsets:
         """The offset at which a pulling consumer begins; None if the consumer must decide.
 
         With ``anew``, a group that is new to the queue begins at the oldest message, unless retention has
-        removed messages, as upstream in a young queue (docs/protocol/remoting.md §2.4). Missing groups and
+        removed messages, as in RocketMQ in a young queue (docs/protocol/remoting.md §2.4). Missing groups and
         topics are not created. The offset kept from a deleted group also counts.
         """
         queue, group = self._topics.find_queue(topic_name, queue_id), self._groups.find_group(group_name)

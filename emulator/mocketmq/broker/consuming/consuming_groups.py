@@ -85,12 +85,11 @@ class ConsumingGroup:
         return is_over and not receipt.pop_ms and self.name != HALF_GROUP
 
     def turn_by_priority(self, topic: Topic) -> bool:
-        """Whether the group's next receive gets the highest priority of the topic first. Counts the receive.
+        """Return whether the group's next receive takes the highest priority first, and count that receive.
 
-        Of each hundred receives that find messages, the first ``priority.factor`` do, so that tests are
-        reproducible.
-        5.5.0 draws a random number instead, unless ``popConsumerKVServiceEnable`` is set
-        (PopMessageProcessor and PopConsumerService).
+        To keep tests reproducible, the first ``priority.factor`` of every hundred receives that find messages
+        go by priority. RocketMQ 5.5.0 draws a random number instead, unless ``popConsumerKVServiceEnable`` is
+        set (PopMessageProcessor and PopConsumerService).
         """
         turn = self._turns.get(topic.name, 0)
         self._turns[topic.name] = (turn + 1) % ALWAYS

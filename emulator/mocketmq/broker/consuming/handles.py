@@ -23,7 +23,7 @@ from mocketmq.store.queue import Queue
 class PopHandle(NamedTuple):
     """The handle of a popped message: queue, offset, and the time of the pop (``Receipt.pop_ms``).
 
-    ``queue_id`` is the queue's id at its broker.
+    ``queue_id`` is the queue's id on its broker.
     """
 
     queue: Queue

@@ -28,7 +28,7 @@ _Record = Callable[[Batch, int, int], None]
 
 
 class Step(NamedTuple):
-    """Messages of a queue that a group has pulled, or has passed by a commit (``is_commit``)."""
+    """A pull of messages by a group, or a commit that moved its offset past them (``is_commit``)."""
 
     at_us: int
     group: str

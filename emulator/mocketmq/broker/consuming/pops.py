@@ -37,7 +37,7 @@ from mocketmq.store.store import Store
 
 ALL_QUEUES = -1
 MAX_POPPED = 32
-"""Maximum number of messages in a response, as upstream."""
+"""Maximum number of messages in a response, as in RocketMQ."""
 
 
 class PopTarget(NamedTuple):

@@ -22,7 +22,7 @@ class _Lock(NamedTuple):
 
 
 class QueueLocks:
-    """All queue locks. As upstream, a lock outlives its client's connection.
+    """All queue locks. As in RocketMQ, a lock outlives its client's connection.
 
     The client may still be consuming, and may reconnect.
     """

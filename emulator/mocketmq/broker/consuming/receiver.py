@@ -99,10 +99,10 @@ class Receiver:
 
         The oldest come first, or those of the highest priority. Waits up to ``wait_s`` real seconds for the
         first message. The bodies have up to ``MAX_RECEIVED_BYTES`` in total, unless the first alone is
-        larger. Messages that do not pass the filter are skipped for the whole group, as upstream. ``ordered``
-        withholds further messages of a queue until its messages in flight are settled. A cancelled caller has
-        received nothing. Raises OverLimitError if ``wait_s`` is 0 and the delay limits allow no more messages
-        in flight for the group.
+        larger. As in RocketMQ, messages that do not pass the filter are skipped for the whole group.
+        ``ordered`` withholds further messages of a queue until its messages in flight are settled. A
+        cancelled caller has received nothing. Raises OverLimitError if ``wait_s`` is 0 and the delay limits
+        allow no more messages in flight for the group.
         """
         topic = await self._used_topics.for_receive(topic_name)
         group = await self._groups.for_consuming(group_name)

@@ -2,13 +2,12 @@
 
 Ordered receives get a queue batch by batch. While a message of the queue is in flight, no more of its
 messages are selected. When the invisible time ends, the unsettled messages are redelivered alone, oldest
-first. New messages follow once the last of them is settled. An ordered pop gets new messages together with
-the redelivered ones, as upstream. A redelivery that the receiver's filter refuses blocks the messages behind
-it. All topics of a group share its retry queues; order is kept for each topic separately.
+first. New messages follow once the last redelivered message is settled. As in RocketMQ, an ordered pop gets
+new messages together with the redelivered ones. A redelivery that the receiver's filter refuses blocks the
+messages behind it. All topics of a group share its retry queues; order is kept for each topic separately.
 
 In a topic of type ``priority``, a receive without order gets new messages first, beginning with the highest
-queue, and redeliveries if there is room left. Upstream reads redeliveries from a retry topic, and does so
-last.
+queue, and then redeliveries if there is room left. RocketMQ, too, reads the retry topic last.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -184,7 +183,7 @@ class Selection:
         if request.share is not ALONE and not request.share.has_queue(queue.topic, queue.queue_id):
             return False
         if queue.topic == request.topic.name:
-            # A pop of any queue gets all retries, as upstream, where retries are in a separate topic.
+            # As in RocketMQ, where retries are in a separate topic, a pop of any queue gets all retries.
             any_queue = (request.popped and request.retries) or request.queues is None
             return any_queue or queue in (request.queues or ())
         return request.retries and receipt.topic == request.topic.name
@@ -273,7 +272,8 @@ class Selection:
                 self._add(row, receipt)
         self._is_full = self._is_full or not (rows or are_all)
         is_more = False
-        cut = rows[-1].queue_key if len(rows) == most else None  # its rest counts as lag, as upstream
+        # As in RocketMQ, the remaining messages of the queue at which the reading stopped count as lag.
+        cut = rows[-1].queue_key if len(rows) == most else None
         for key, span in spans.items():
             if are_all and seen[key] == found[key] and key != cut:
                 group.in_queue(span.queue).next_offset = span.end

@@ -2,7 +2,7 @@
 
 A message that was not settled in time becomes visible again, or a dead letter. A gRPC push consumer requests
 no invisible time. Its messages are invisible for a minute at first. While the client is alive, the broker
-renews this time shortly before it ends, for up to three hours in total, as upstream does
+renews this time shortly before it ends, for up to three hours in total, as RocketMQ does
 (ReceiptHandleProcessor, 5.3.3).
 """
 

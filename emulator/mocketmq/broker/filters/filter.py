@@ -23,7 +23,7 @@ MAX_TAGS = 100
 MAX_SQL_LENGTH: Final = 16_384
 """Maximum length of an expression. Parsing so much text blocks the broker for a tenth of a second."""
 _PARSED: Final = 100
-"""Size of the cache of parsed expressions, as upstream."""
+"""Size of the cache of parsed expressions, as in RocketMQ."""
 _GRAMMAR: Final = "mocketmq.broker.filters.sql_grammar"
 
 

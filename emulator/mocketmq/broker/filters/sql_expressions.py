@@ -100,7 +100,10 @@ def whole(start: int, end: int, digits: str) -> Expression:
 
 
 def floating(start: int, end: int, digits: str) -> Expression:
-    """A number with a fraction or an exponent. As upstream, zero is refused as below the smallest double."""
+    """A number with a fraction or an exponent.
+
+    As in RocketMQ, zero is refused, because it is below the smallest positive double.
+    """
     value = float(digits)
     if not _SMALLEST <= value < inf:
         limit = "1.7976931348623157E308" if value == inf else "4.9E-324"
@@ -243,7 +246,7 @@ def between(value: Expression, low: Expression, high: Expression) -> Expression:
 
 
 def not_between(value: Expression, low: Expression, high: Expression) -> Expression:
-    """NOT BETWEEN. With bounds in the wrong order it is always true, as upstream."""
+    """NOT BETWEEN. With bounds in the wrong order it is always true, as in RocketMQ."""
     return _ranged(value, low, high, decisive=True)
 
 

@@ -24,7 +24,7 @@ _Place = tuple[int, int]
 
 @dataclass(slots=True)
 class TopicLag:
-    """A group's lag in a topic at a broker, by the broker's index.
+    """A group's lag in a topic on the broker with an index.
 
     ``unread`` counts messages that the group never received, ``ready`` those that no consumer has now.
     ``unsettled_us`` and ``unread_us`` are the store times of the oldest message that the group has not

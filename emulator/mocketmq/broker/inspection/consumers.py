@@ -49,7 +49,7 @@ class Consumers:
     async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, ClientAnswer]:
         """Ask a group's consumers, or one, for their offsets in a topic. Returns the answers by client id.
 
-        Consumers that do not answer are omitted, as upstream.
+        Consumers that do not answer are omitted, as in RocketMQ.
         """
         live = self._clients.find_connected_group(group)
         if live is None:

@@ -137,8 +137,8 @@ class GroupProgress:
     ) -> list[TopicProgress]:
         """The group's progress in a topic, or in all topics that it has consumed.
 
-        If the group has connected members, topics that they do not subscribe to are omitted, as upstream. In
-        RocketMQ 5 a pull with its own filter counts as a subscription.
+        As in RocketMQ, if the group has connected members, topics that they do not subscribe to are omitted.
+        In RocketMQ 5, a pull with its own filter counts as a subscription.
         """
         names = self.topics_of(group_name) if topic_name is None else [topic_name]
         live = self._registry.clients.find_connected_group(group_name)
@@ -155,7 +155,7 @@ class GroupProgress:
 
     async def _in_topic(self, name: str, group: ConsumingGroup | None, topic: Topic) -> TopicProgress:
         found, offsets = [], self._groups.offsets_of(name)
-        # In a static topic, tools look for the newest queue in which the group has an offset, as upstream.
+        # As in RocketMQ, -1 tells tools to look for the group's offset in an older queue of a static topic.
         none = -1 if topic.config.mappings else 0
         for queue in topic.configured(read=True, write=False):
             group_queue = group.queues.get(queue) if group else None

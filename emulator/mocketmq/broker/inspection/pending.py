@@ -187,7 +187,7 @@ class RecallHandle(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> "RecallHandle":
-        """Decode a handle. As upstream, a non-numeric instant becomes -1. Raises NotPendingError."""
+        """Decode a handle. As in RocketMQ, a non-numeric instant becomes -1. Raises NotPendingError."""
         digits = text.rstrip("=")
         padded = digits + "=" * (-len(digits) % 4)
         try:

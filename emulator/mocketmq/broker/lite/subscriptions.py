@@ -5,7 +5,7 @@ A client subscribes to names, whether or not lite topics with these names exist 
 topic, and a receive that finds no more messages removes it. A receive therefore looks at a few queues,
 however many lite topics the client subscribes to.
 
-Subscriptions are only in memory, as upstream. SDKs repeat them every 30 s.
+Subscriptions are only in memory, as in RocketMQ. SDKs repeat them every 30 s.
 """
 
 from collections import OrderedDict
@@ -51,7 +51,7 @@ class StartKind(Enum):
     MAX = auto()
     OFFSET = auto()
     TAIL_N = auto()
-    """This many messages before the group's committed offset, as upstream."""
+    """This many messages before the group's committed offset, as in RocketMQ."""
     TIMESTAMP = auto()
     """The first message stored at this time, in milliseconds of the client's clock, or later."""
 

@@ -28,7 +28,7 @@ class BrokerCondition(NamedTuple):
     """The condition of a broker; by default it runs, and all is well.
 
     ``silent_us`` is the instant, by the broker's clock, at which its heartbeats to name servers stopped.
-    ``is_promoted`` says that its slave has become the master: the ports of both have changed roles.
+    ``is_promoted`` means that the slave has become the master: the ports of the two have changed roles.
     """
 
     state: BrokerState = "running"
@@ -173,7 +173,7 @@ class ClusterBrokers:
         raise BrokerNotFoundError(name, self.names)
 
     def placed(self, queues: Mapping[str, QueuesAtBroker]) -> Mapping[int, QueuesAtBroker]:
-        """The queues of a topic by position, from those by name: ``ABSENT`` at brokers that are not named.
+        """Turn the queues by broker name into queues by position, with ``ABSENT`` for all other brokers.
 
         Raises InvalidArgumentError for an unknown name.
         """
@@ -258,7 +258,7 @@ class ClusterBrokers:
         return position_of(queue.topic, queue.queue_id, len(self._all))
 
     def queue_id(self, queue: Queue) -> int:
-        """The queue's id at its broker, which is the one that clients see."""
+        """The queue's id on its broker, which clients see."""
         return self._all[0].share.queue_id(queue.topic, queue.queue_id)
 
     def downtime(self, queue: Queue) -> str | None:

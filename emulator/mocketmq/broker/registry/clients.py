@@ -211,7 +211,7 @@ class Clients:
         return next((one for one in self._with_id(client_id) if one.producers), None)
 
     def next_producer(self, group: str, broker_index: int | None = None) -> Channel | None:
-        """The next producer of the group, round robin, at the broker with this index if given; or None."""
+        """The group's next producer, round robin, if any. With broker_index, only clients of that broker."""
         channels = [
             member.channel
             for member in self._members.values()
@@ -319,7 +319,7 @@ class Clients:
             del self._by_id[member.client_id]
 
     def _part(self, channel: Channel, name: str) -> None:
-        """Remove a member. The others are notified even if the client was not a member, as upstream."""
+        """Remove a member. The others are notified even if the client was not a member, as in RocketMQ."""
         group = self._groups.get(name)
         if group is None:
             return

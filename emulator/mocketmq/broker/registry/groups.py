@@ -282,7 +282,7 @@ class Groups:
         invalid name or number.
         """
         self.check(name, max_retries, retry_queues)
-        made: list[Group] = []  # kept here, because the group may be deleted before the return
+        made: list[Group] = []  # the group may be deleted again before put() returns
 
         def apply(config: GroupConfig, now_us: int) -> None:
             group = self._groups.get(name)
@@ -297,7 +297,7 @@ class Groups:
             known = self._groups.get(name)
             wanted = config or (known.config if known else USUAL)
             row = (name, max_retries, retry_queues, _write(wanted).decode())
-            # One transaction may run both statements. The replacing one then wins, whichever runs first.
+            # If one transaction runs both statements, the replacing one wins, in whichever order they run.
             batch.execute(_SAVE_GROUP if replace else _ADD_GROUP, row)
             batch.on_commit(partial(apply, wanted, batch.now_us))
 

@@ -85,7 +85,7 @@ class NameServer:
         (self._unwritable.discard if is_writable else self._unwritable.add)(broker)
 
     def perm(self, perm: int, broker: str) -> int:
-        """A topic's permission at the broker, as shown in routes."""
+        """A topic's permission on the broker, as shown in routes."""
         return perm & ~PERM_WRITE if broker in self._unwritable else perm
 
     def order(self, topic: str) -> str | None:

@@ -30,7 +30,7 @@ from mocketmq.settings import Settings, TopicDeclaration
 from mocketmq.store.store import Store
 
 SCHEDULE_QUEUES = 18
-"""Minimum number of level queues, even if the level table is shorter, as upstream."""
+"""Minimum number of level queues, even if the level table is shorter, as in RocketMQ."""
 CLUSTER_QUEUES = 16
 """Number of queues of the topic named after the cluster (TopicConfigManager.java, 4.9.8)."""
 
@@ -136,7 +136,7 @@ async def declare(
 def _placed(
     brokers: ClusterBrokers, declared: TopicDeclaration, *, anew: bool
 ) -> Mapping[int, QueuesAtBroker] | None:
-    """The queues of a declared topic at each broker, by position; None if it stays at its brokers."""
+    """The queues of a declared topic on each broker, by position; None if it stays on its brokers."""
     if declared.brokers is None and not anew:
         return None
     perm = permission_bits(declared.perm)

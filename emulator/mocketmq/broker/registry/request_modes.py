@@ -44,7 +44,7 @@ class RequestMode(NamedTuple):
 
 
 class RequestModes:
-    """All request modes. They outlive their topics and groups, as upstream, until :meth:`forget`.
+    """All request modes. They outlive their topics and groups, as in RocketMQ, until :meth:`forget`.
 
     Reads come from memory, and see a change once it is committed. A change is answered once it is durable.
     """

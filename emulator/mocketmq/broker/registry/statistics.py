@@ -19,7 +19,7 @@ from mocketmq.store.chore import Chore
 from mocketmq.store.queue import Queue
 
 TURN_S: Final = 10.0
-"""Real time between two samples of the totals, as upstream (StatsItemSet)."""
+"""Real time between two samples of the totals, as in RocketMQ (StatsItemSet)."""
 MINUTE_US: Final = 60 * US_PER_S
 HOUR_US: Final = 60 * MINUTE_US
 DAY_US: Final = 24 * HOUR_US
@@ -27,7 +27,7 @@ STEPS: Final = 6
 """Number of samples in each of a minute, an hour and a day. A window may be longer by one step."""
 
 PUT_MS: Final = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
-"""Bounds, in milliseconds, of the histogram of times to store a message, as upstream (StoreStatsService)."""
+"""Bounds of the histogram of times to store a message, in milliseconds, as in StoreStatsService.java."""
 
 
 class Totals(NamedTuple):

@@ -26,7 +26,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_QUEUES)]
 
 
 class QueuesAtBroker(NamedTuple):
-    """The queues and the permission of a topic at one broker; all 0 if the broker does not have the topic."""
+    """The queues and the permission of a topic on one broker; all 0 if the broker does not have the topic."""
 
     read_queues: _Count = 0
     write_queues: _Count = 0
@@ -39,9 +39,10 @@ ABSENT: Final = QueuesAtBroker()
 class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """A topic's settings besides its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
-    ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers in other units. ``at`` has
-    the queues at each broker; it is empty if all brokers have the same ones. ``mappings`` has the queue
-    mapping of a static topic at each broker; it is empty for other topics. A static topic always has ``at``.
+    ``sys_flag`` has bit 0 for a unit's own topic, and bit 1 for a topic with subscribers in other units.
+    ``at`` has the queues on each broker, and is empty if all brokers have the same queues. ``mappings`` has
+    the queue mapping of a static topic on each broker, and is empty for other topics. A static topic always
+    has ``at``.
     """
 
     filter_type: str = "SINGLE_TAG"
@@ -103,12 +104,12 @@ class Topic:
     brokers: int = 1
 
     def at_broker(self, position: int) -> QueuesAtBroker:
-        """The queues at the broker with this position, which may be ``ABSENT``."""
+        """The queues on the broker with this position, which may be ``ABSENT``."""
         at = self.config.at
         return at[position] if at else QueuesAtBroker(self.read_queues, self.write_queues, self.perm)
 
     def mapping_at(self, position: int) -> QueueMapping | None:
-        """The mapping of a static topic at the broker with this position; None if it has none."""
+        """The mapping of a static topic on the broker with this position; None if the broker has none."""
         mappings = self.config.mappings
         return mappings[position] if mappings else None
 
@@ -125,7 +126,7 @@ class Topic:
 
     @property
     def writable_count(self) -> int:
-        """The number of queues for producers, at all brokers."""
+        """The number of queues for producers on all brokers together."""
         return len(self.writable) if self.config.at else self.write_queues * self.brokers
 
     def writable_number(self, index: int) -> int:

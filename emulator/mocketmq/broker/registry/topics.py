@@ -201,7 +201,7 @@ class Topics:
         *,
         replace: bool = True,
     ) -> Topic:
-        """Create or change the topic. Queues beyond a reduced number are kept but not read, as upstream.
+        """Create or change the topic. Queues beyond a reduced number are kept but not read, as in RocketMQ.
 
         Brokers that do not have an existing topic still do not have it afterwards. Without ``config``, an
         existing topic keeps its configuration. A topic that is created again gets its old queues with their
@@ -226,10 +226,10 @@ class Topics:
         *,
         replace: bool = True,
     ) -> Topic:
-        """Like ``put``, but sets the queues at some brokers, by position, and keeps those of the others.
+        """Like ``put``, but changes only the queues on the brokers in ``at``, by position.
 
-        ``ABSENT`` removes the topic from a broker; the queues are kept, but not read. Raises
-        InvalidArgumentError also if no broker would have the topic, or if it must be at all brokers.
+        ``ABSENT`` removes the topic from a broker; the queues are kept, but not read. Also raises
+        InvalidArgumentError if no broker would have the topic, or if the topic must be on all brokers.
         """
         for each in at.values():
             if each != ABSENT:
@@ -251,10 +251,10 @@ class Topics:
         *,
         is_forced: bool,
     ) -> None:
-        """Create or change a static topic at the broker with this position.
+        """Create or change a static topic on the broker with this position.
 
-        The broker may have no queue of it. Raises InvalidArgumentError, NoPermissionError for a system topic,
-        RefusedError for a mapping that contradicts the broker's mapping and is not forced.
+        The broker may have no queue of the topic. Raises InvalidArgumentError, NoPermissionError for a system
+        topic, RefusedError for a mapping that contradicts the broker's mapping and is not forced.
         """
         self.check_is_for_clients(name)
         self.check(name, *queues, least=0)
@@ -361,7 +361,7 @@ class Topics:
         config: TopicConfig | None = None,
         at: Mapping[int, QueuesAtBroker] | None = None,
     ) -> Topic:
-        """Like ``put``, or ``put_at`` if ``at`` is given, but refuses system topics, as upstream."""
+        """Like ``put``, or ``put_at`` if ``at`` is given, but refuses system topics, as in RocketMQ."""
         self.check_is_for_clients(name)
         if at is not None:
             return await self.put_at(name, at, config)

@@ -59,9 +59,10 @@ class UsedTopics:
     ) -> Topic:
         """The topic for a client's send, created on first use if allowed, from the template if given.
 
-        As upstream, a template creates the topic only at the broker that has the queue ``queue_id``, even if
-        other brokers already have it. Raises InvalidArgumentError for an invalid name, NoPermissionError if
-        clients may not send to the topic, TopicNotFoundError if the topic does not exist and is not created.
+        As in RocketMQ, a template creates the topic only on the broker that has the queue ``queue_id``, even
+        if other brokers already have the topic. Raises InvalidArgumentError for an invalid name,
+        NoPermissionError if clients may not send to the topic, TopicNotFoundError if the topic does not exist
+        and is not created.
         """
         topic, position = self.ready_for_send(name), None
         if template is not None and queue_id is not None and queue_id >= 0 and not is_at_all_brokers(name):
@@ -174,7 +175,7 @@ class UsedTopics:
         """Create a topic from the template, or a system topic with upstream's number of queues.
 
         Retry and dead-letter topics have one queue. If ``position`` is given, a topic from the template is
-        created only at that broker.
+        created only on the broker with this position.
         """
         is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         like = None if is_of_group and template is None else self._like(template)

@@ -137,7 +137,7 @@ class Intake:
     def _judge(self, message: Message, topic: Topic, drops_wait: bool, now_us: int) -> AcceptedMessage:
         size = len(message.body)
         if not 0 < size <= self.max_message_bytes:
-            # As upstream, which checks the queue first.
+            # As in RocketMQ, which checks the queue first.
             queue_for_send(topic, message.queue_id, self._topics.brokers)
             raise IllegalMessageError(
                 "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"

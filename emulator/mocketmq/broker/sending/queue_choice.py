@@ -12,7 +12,7 @@ from mocketmq.store.queue import Queue
 
 
 def queue_for_send(topic: Topic, queue_id: int | None, brokers: ClusterBrokers) -> Queue:
-    """The queue for a message. For None or a negative id, a random writable queue, as upstream.
+    """The queue for a message. For None or a negative id, a random writable queue, as in RocketMQ.
 
     Raises WrongQueueError; BrokerDownError or NoPermissionError if the queue's broker takes no messages.
     """
@@ -54,7 +54,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def queue_of_group(group: str, queues: int) -> int:
-    """Choose the queue of a message group as upstream's proxy does.
+    """Choose the queue of a message group as RocketMQ's proxy does.
 
     This is jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with the
     random numbers and the rounding of Guava's ``Hashing.consistentHash``.

@@ -212,7 +212,7 @@ class Restorer:
     def _by_scheme(
         self, rows: Sequence[tuple[str, KeptRecord]]
     ) -> Sequence[tuple[TimedScheme, Sequence[KeptRecord]]]:
-        """Divide kept messages among the delay schemes. The first scheme gets those of unknown schemes."""
+        """Group kept messages by delay scheme. The first scheme gets messages of unknown schemes."""
         by_scheme: dict[TimedScheme, list[KeptRecord]] = {one: [] for one in self._schemes.all_timed}
         for name, record in rows:
             by_scheme[self._schemes.timed(name)].append(record)

@@ -1,11 +1,11 @@
 """Check-backs: asks producers about half messages that they have not decided.
 
-Works like upstream (docs/protocol/remoting.md §9; TransactionalMessageServiceImpl of 4.9.8), but at exact
-instants of the broker's clock. Upstream scans every ``transaction_check_interval`` for half messages older
+Works as in RocketMQ (docs/protocol/remoting.md §9; TransactionalMessageServiceImpl of 4.9.8), but at exact
+instants of the broker's clock. RocketMQ scans every ``transaction_check_interval`` for half messages older
 than ``transaction_timeout``. Here a half message is checked when that timeout is over, and then after each
 interval, ``transaction_check_max`` times. One interval later it moves to ``TRANS_CHECK_MAX_TIME_TOPIC``. Each
 check asks one producer of the group, round robin, and counts even if no producer is connected. Checks that
-fell due while no broker ran are made one interval after the start, as upstream.
+fell due while no broker ran are made one interval after the start, as in RocketMQ.
 
 A check is committed before the producer is asked. A clock move stops at each check until the producers have
 answered, for at most ``answer_s`` real seconds, and waits only once for a silent producer. A connected

@@ -1,7 +1,7 @@
 """The file of recorded requests: JSON lines, first a recording's header, then an event on each line.
 
-The events are in the order in which they happened at the broker: a request arrives, an answer is made, a
-connection ends. So the file shows what the broker had done before each answer, and which requests were
+The events are in the order in which they happened on the broker: a request arrives, a response is made, a
+connection ends. So the file shows what the broker had done before each response, and which requests were
 waiting at that time.
 """
 

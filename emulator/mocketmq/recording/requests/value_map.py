@@ -1,4 +1,4 @@
-"""Maps ids, handles, addresses and times of a recording to their values at the broker of the replay.
+"""Maps ids, handles, addresses and times of a recording to their values on the broker of the replay.
 
 Each broker makes its own ids and handles, which clients send back. So the map learns the new value for each
 recorded value from a pair of answers, and puts it into later requests. The mapping is one to one: a later

@@ -234,8 +234,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def _take(self, commands: Sequence[Command]) -> None:
         hub, now_us = self._hub, steady_us()
-        # Requests of one turn of the event loop share a transaction. If a single client sends one request at
-        # a time, there is nothing to share, and the writer need not wait for the end of the turn.
+        # Requests of one iteration of the event loop share a transaction. If a single client sends one
+        # request at a time, there is nothing to share, and the writer need not wait for the iteration's end.
         is_lone = hub.last_reader is self and len(commands) == 1 and self._requests.is_fast_path_idle
         hub.last_reader = self
         hub.writer.hold()
@@ -326,7 +326,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         return load
 
     def write(self, command: Command) -> None:
-        """Send a command at the end of this turn of the event loop, unless the client has disconnected."""
+        """Send a command at the end of the event loop's iteration, unless the client has disconnected."""
         self._put(command)
         self._end_turn_soon()
 

@@ -19,7 +19,7 @@ from mocketmq.settings import Settings
 log = logging.getLogger(__name__)
 
 VIP_OFFSET: Final = -2
-"""Difference between the port of the VIP channel and the broker's port, as upstream."""
+"""Difference between the port of the VIP channel and the broker's port, as in RocketMQ."""
 SLAVE_OFFSET: Final = 4
 """Difference between the port of a slave and its broker's port.
 

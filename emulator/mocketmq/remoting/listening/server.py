@@ -37,7 +37,7 @@ GRACE_S: Final = 2.0
 """Real seconds that requests in progress get to finish when the server stops."""
 TICK_S: Final = 10.0
 IDLE_TICKS: Final = 12
-"""Number of ticks without a byte after which a connection is closed, 120 s in all, as upstream."""
+"""Number of ticks without a byte after which a connection is closed, 120 s in all, as in RocketMQ."""
 
 
 def _all_requests() -> Mapping[int, Request]:

@@ -128,7 +128,7 @@ def _acknowledged(settled: SettledBy[PopHandle]) -> Response:
     ACKNOWLEDGING, RequestCode.BATCH_ACK_MESSAGE, access=AccessRule(_needs_of_batch), effect=Effect.BY_WRITER
 )
 async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
-    """Ack messages. As upstream, messages that are no longer in flight are ignored."""
+    """Ack messages. As in RocketMQ, messages that are no longer in flight are ignored."""
     handles: dict[str, list[PopHandle]] = {}
     count = done = 0
     for one in objects_in(object_of(call.command.body), "acks"):
@@ -159,7 +159,7 @@ def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandl
     try:
         first = call.broker.pops.handle(group, topic, queue_id, start, pop_ms)
     except RefusedError:
-        return  # nothing to ack, as upstream
+        return  # nothing to ack, as in RocketMQ
     for index, byte in enumerate(bits):
         for bit in range(8):
             if byte >> bit & 1:

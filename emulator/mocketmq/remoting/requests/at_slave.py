@@ -1,4 +1,4 @@
-"""Serves requests at the slave of a broker: reads, and commits of offsets while the broker is down.
+"""Serves requests to a broker's slave: reads, and commits of offsets while the broker is down.
 
 A slave shares the store of its broker. While it is behind, it shows only messages up to an instant (see
 ``broker/replication.py``). It accepts no messages, locks no queues, and changes no topics or groups. As an

@@ -113,7 +113,7 @@ async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: A
 
 @Request(CONFIGURATION, RequestCode.POP_ROLLBACK, access=ADMIN)
 async def no_pops_to_move(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
-    """Do nothing, as upstream does unless it keeps pops in RocksDB."""
+    """Do nothing, as RocketMQ does unless it keeps pops in RocksDB."""
     return Response(remark="nothing to move: pops are not kept in RocksDB")
 
 

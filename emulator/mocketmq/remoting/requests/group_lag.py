@@ -191,7 +191,7 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     """Return the lowest committed offset in each queue, of all groups but ``filter_groups``.
 
-    As upstream, a queue in which ``compare_group`` is behind this offset gets the largest long instead.
+    As in RocketMQ, a queue in which ``compare_group`` is behind this offset gets the largest long instead.
     """
     header, topic = call.header, call.header.topic
     offsets = call.broker.group_progress.corrections(
@@ -244,7 +244,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
 def _entry(
     call: RemotingCall[QueryConsumeQueueHeader], queue: Queue, message: StoredMessage
 ) -> dict[str, Any]:
-    """An entry as JSON. As upstream, an entry in a delay level's queue has the due time as its tags code."""
+    """An entry as JSON. As in RocketMQ, an entry in a delay level's queue has its due time as tags code."""
     queue_id = call.channel.share.queue_id(queue.topic, queue.queue_id)
     record = encode_record(message, queue.topic, queue_id, call.channel.store_host)
     return {

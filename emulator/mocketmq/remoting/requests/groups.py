@@ -70,7 +70,7 @@ async def create_all(call: RemotingCall[NoHeader]) -> Response:
     effect=Effect.AT_END,
 )
 async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
-    """Delete a group. As upstream, it is no error if the group does not exist."""
+    """Delete a group. As in RocketMQ, it is no error if the group does not exist."""
     name = call.header.group_name
     is_cleaned = call.header.remove_offset or call.header.clean_offset
     try:

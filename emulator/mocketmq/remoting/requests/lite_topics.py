@@ -24,7 +24,7 @@ from mocketmq.store.messages import store_times
 from mocketmq.store.queue import LiteQueue
 
 MAX_LISTED: Final = 10_000
-"""Maximum number of lite topics in a response, as upstream."""
+"""Maximum number of lite topics in a response, as in RocketMQ."""
 
 
 class LiteTopicHeader(RequestHeader):

@@ -36,7 +36,7 @@ class ViewMessageHeader(RequestHeader):
 
 _MAX_FOUND: Final = 64
 _MAX_BY_UNIQUE_KEY: Final = 32
-"""Maximum number of messages in a response, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
+"""Maximum number of messages in a response, as in RocketMQ (maxMsgsNumBatch, defaultQueryMaxNum)."""
 _MAX_BYTES: Final = 4 << 20
 """Maximum size of all records in a response, unless the newest record alone is larger."""
 _NO_TAGS: Final = (

@@ -75,7 +75,7 @@ async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
         try:
             group = await broker.registry.groups.for_use(one.group)
         except RefusedError:
-            continue  # the client stays registered, but its pulls are refused, as upstream
+            continue  # the client stays registered, but its pulls are refused, as in RocketMQ
         await broker.registry.topics.ensure(retry_topic(group.name), group.retry_queues)
     return Response()
 

@@ -89,7 +89,7 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     logical=logical_queues.commit,
 )
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
-    """Commit an offset. As upstream, this is never refused."""
+    """Commit an offset. Never refused, as in RocketMQ."""
     header = call.header
     if await call.broker.committed_offsets.report(
         header.consumer_group, header.topic, header.queue_id, header.commit_offset
@@ -119,7 +119,7 @@ async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
 
 @Request(OFFSETS, RequestCode.GET_MAX_OFFSET, access=reads(topic="topic"), logical=logical_queues.max_offset)
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
-    """Return the offset for the queue's next message, or 0 if the queue does not exist, as upstream."""
+    """Return the offset for the queue's next message, or 0 if the queue does not exist, as in RocketMQ."""
     queue = call.broker.registry.topics.find_queue(call.header.topic, call.header.queue_id)
     return _offset(queue.next_offset if queue else 0)
 

@@ -113,8 +113,8 @@ def _filter_of_pull(broker: Broker, header: PullMessageHeader) -> Filter:
     Nothing is filtered before the group's first heartbeat, so that clients need not wait after a restart of
     the broker. The same holds while the last heartbeat is older than the pull's subscription, because clients
     of 5.3 sometimes omit a heartbeat and would wait half a minute for the next. Clients also filter by tag
-    themselves, but not by SQL. Pulls with SQL are therefore refused in both cases, as upstream, and clients
-    retry.
+    themselves, but not by SQL. As in RocketMQ, pulls with SQL are therefore refused in both cases, and
+    clients retry.
     """
     if header.sys_flag & SUBSCRIPTION:
         prefix = "parse the consumer's subscription failed: "

@@ -249,7 +249,7 @@ def _seen(call: RemotingCall[Any], registered: RegisteredBroker) -> BrokerCondit
 def _broker_data(
     call: RemotingCall[Any], registered: RegisteredBroker, *, shows_acting: bool = False
 ) -> dict[str, Any]:
-    """A broker with its addresses. As upstream, only routes show an acting master; its id is 0."""
+    """A broker with its addresses. As in RocketMQ, only routes show an acting master; its id is 0."""
     addresses = _addresses(call, registered)
     if shows_acting and _has_acting_master(call, registered):
         addresses = {"0": addresses[str(registered.slave_id)]}

@@ -184,7 +184,7 @@ def _calls(totals: Totals) -> int:
 
 
 def _human(size: int) -> str:
-    """Format a number of bytes as upstream does."""
+    """Format a number of bytes as RocketMQ does."""
     amount, unit = float(size), ""
     for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
         if amount < 1024 or unit == "Pi":

@@ -39,7 +39,7 @@ STATIC_TOPICS: Final = RequestFamily("Static topics")
     access=administers(Action.CREATE, topic="topic"),
 )
 async def create(call: RemotingCall[StaticTopicHeader]) -> Response:
-    """Create or change a static topic at this broker. As upstream, the topic is never ordered."""
+    """Create or change a static topic on this broker. As in RocketMQ, the topic is never ordered."""
     header, share = call.header, call.channel.share
     if call.channel.name_server is not None:
         raise RemotingError(

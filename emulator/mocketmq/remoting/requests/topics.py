@@ -77,7 +77,7 @@ async def create_all(call: RemotingCall[NoHeader]) -> Response:
 
 @Request(TOPICS, RequestCode.DELETE_TOPIC_IN_BROKER, access=administers(Action.DELETE, topic="topic"))
 async def delete(call: RemotingCall[TopicHeader]) -> Response:
-    """Delete a topic with its messages. As upstream, it is no error if the topic does not exist.
+    """Delete a topic with its messages. As in RocketMQ, it is no error if the topic does not exist.
 
     RocketMQ 5 checks only that the name is not blank. RocketMQ 4 also checks its characters and length.
     """
@@ -132,9 +132,9 @@ def data_version(version: DataVersion) -> dict[str, int]:
 async def _put(
     call: RemotingCall[Any], wanted: list[tuple[CreateTopicHeader, Mapping[str, str]]]
 ) -> Response:
-    """Check all topics, then create or change them at the broker that the request reached.
+    """Check all topics, then create or change them on the broker that the request reached.
 
-    A request to a name server, which upstream would refuse, changes the topics at all brokers. The remark
+    A request to a name server, which RocketMQ would refuse, changes the topics on all brokers. The remark
     names attributes without effect in mocketmq.
     """
     topics, position = call.broker.registry.topics, call.channel.share.position

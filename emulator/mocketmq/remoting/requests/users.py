@@ -101,7 +101,7 @@ async def delete_user(call: RemotingCall[UsernameHeader]) -> Response:
 
 @Request(USERS, RequestCode.AUTH_GET_USER, access=_READS)
 async def get_user(call: RemotingCall[UsernameHeader]) -> Response:
-    """Return a user with its password, as upstream. If there is no such user, the body is empty."""
+    """Return a user with its password, as in RocketMQ. If there is no such user, the body is empty."""
     name = _name(call)
     if not name.strip():
         raise RemotingError(ResponseCode.INVALID_PARAMETER, _BLANK)

@@ -1,4 +1,4 @@
-"""Reads the JSON bodies of requests as leniently as upstream. All functions raise InvalidArgumentError."""
+"""Reads the JSON bodies of requests as leniently as RocketMQ. All functions raise InvalidArgumentError."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -8,7 +8,7 @@ from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.json_header import read_header, write_header
 
 MAX_FRAME: Final = 16 * 1024 * 1024
-"""Maximum size of a frame, with its length field, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""
+"""Maximum size of a frame, with its length field: RocketMQ's ``com.rocketmq.remoting.frameMaxLength``."""
 MAX_HEADER: Final = 1024 * 1024
 """Maximum size of a header in bytes, thirty times the maximum size of properties."""
 
