@@ -13,9 +13,8 @@ from mocketmq.cli.options import examples, filter_options
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject, body_of
+from mocketmq.client.api_calls import given
 from mocketmq.client.blocking import BlockingClient
-from mocketmq.client.expecting import Like, LikeInTime
-from mocketmq.client.messaging import MessageOptions
 from mocketmq.client.seeds import FORMATS, format_of
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.duration import format_duration, parse_duration_us
@@ -72,25 +71,17 @@ def send(
     """
     if [level, delay, at].count(None) < 2:
         raise click.UsageError("only one of --level, --delay and --at can be given")
-    options = MessageOptions()
-    if level is not None:
-        options["delay_level"] = level
-    if delay is not None:
-        options["delay"] = delay
-    if at is not None:
-        options["start_deliver_ms"] = parse_instant_ms(at, "start_deliver_ms")
-    if tag is not None:
-        options["tag"] = tag
-    if keys:
-        options["keys"] = keys
-    if properties:
-        options["properties"] = dict(map(_name_and_value, properties))
-    if queue is not None:
-        options["queue_id"] = queue
-    if priority is not None:
-        options["priority"] = priority
-    if lite_topic is not None:
-        options["lite_topic"] = lite_topic
+    options = given(
+        delay_level=level,
+        delay=delay,
+        start_deliver_ms=None if at is None else parse_instant_ms(at, "start_deliver_ms"),
+        tag=tag,
+        keys=keys or None,
+        properties=dict(map(_name_and_value, properties)) or None,
+        queue_id=queue,
+        priority=priority,
+        lite_topic=lite_topic,
+    )
     content = sys.stdin.buffer.read() if body == "-" else body
     sent = broker.send(topic, content, **options)
     output.show(sent, _describe_sent(sent, lite_topic))
@@ -214,20 +205,14 @@ def wait(
         raise click.UsageError("only one of --sent, --acknowledged-by and --dead can be given")
     if sent and advance is not None:
         raise click.UsageError("--advance has no effect with --sent")
-    like = Like()
-    if tag is not None:
-        like["tag"] = tag
-    if key is not None:
-        like["key"] = key
-    if properties:
-        like["properties"] = dict(map(_name_and_value, properties))
-    if body is not None:
-        like["body"] = body
-    if paths:
-        like["json_path"] = dict(map(_path_and_value, paths))
-    in_time = LikeInTime(**like)  # type: ignore[typeddict-item]  # all keys may be missing
-    if advance is not None:
-        in_time["advance"] = advance
+    like = given(
+        tag=tag,
+        key=key,
+        properties=dict(map(_name_and_value, properties)) or None,
+        body=body,
+        json_path=dict(map(_path_and_value, paths)) or None,
+    )
+    in_time = like | given(advance=advance)
     if sent:
         stage, found = "sent", broker.wait_sent(topic, count, wait=wait, **like)
     elif acknowledged_by is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Union
+from typing import Any, Union
 from urllib.parse import quote
 
 from mocketmq.client.answer import JsonObject
@@ -40,6 +40,11 @@ def entries_of(answer: JsonObject, name: str) -> list[JsonObject]:
     """Return the list with this name in a response."""
     found: list[JsonObject] = answer[name]
     return found
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def duration_text(duration: Duration, field: str) -> str:

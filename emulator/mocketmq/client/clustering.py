@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mocketmq.client.answer import JsonObject
-from mocketmq.client.api_calls import ApiCalls, Duration, api_path, duration_text, entries_of
+from mocketmq.client.api_calls import ApiCalls, Duration, api_path, duration_text, entries_of, given
 from mocketmq.errors import InvalidArgumentError
 
 __tracebackhide__ = True
@@ -29,9 +29,7 @@ class Clustering(ApiCalls):
         that the slave does not have yet. The default is the setting ``crash_loses``. The result has the
         number of ``lost`` messages.
         """
-        body: JsonObject = {}
-        if loses is not None:
-            body["loses"] = _crash_loss_text(loses)
+        body = given(loses=None if loses is None else _crash_loss_text(loses))
         return await self._call("POST", api_path("brokers", name, "crash"), body)
 
     async def shut_down_broker(self, name: str) -> JsonObject:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal
 
 from mocketmq.client.answer import JsonObject
-from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
+from mocketmq.client.api_calls import ApiCalls, api_path, entries_of, given
 
 __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
@@ -42,11 +42,10 @@ class Registering(ApiCalls):
         ``brokers`` names the brokers of a cluster that have the topic, or maps them to their numbers of
         queues. Without it, an existing topic stays on its brokers, and a new topic is created on all brokers.
         """
-        wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
         placed = None if brokers is None else _placed(brokers)
-        more = {"type": type, "lite_expiration": lite_expiration, "brokers": placed}
-        given = {name: value for name, value in more.items() if value is not None}
-        return await self._call("PUT", api_path("topics", name), {**wanted, **given})
+        more = given(type=type, lite_expiration=lite_expiration, brokers=placed)
+        wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm, **more}
+        return await self._call("PUT", api_path("topics", name), wanted)
 
     async def lite_topics(self, topic: str) -> list[JsonObject]:
         """Return the lite topics of the topic, with their offsets and subscribers."""
@@ -94,17 +93,16 @@ class Registering(ApiCalls):
         highest priority first. The group consumes the lite topics of the topic ``lite_parent``. None leaves a
         setting as it is.
         """
-        wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
-        more = {
-            "fifo": fifo,
-            "priority_factor": priority_factor,
-            "lite_parent": lite_parent,
-            "lite_exclusive": lite_exclusive,
-            "lite_wildcard": lite_wildcard,
-            "lite_quota": lite_quota,
-        }
-        given = {name: value for name, value in more.items() if value is not None}
-        return await self._call("PUT", api_path("groups", name), {**wanted, **given})
+        more = given(
+            fifo=fifo,
+            priority_factor=priority_factor,
+            lite_parent=lite_parent,
+            lite_exclusive=lite_exclusive,
+            lite_wildcard=lite_wildcard,
+            lite_quota=lite_quota,
+        )
+        wanted = {"max_retries": max_retries, "retry_queues": retry_queues, **more}
+        return await self._call("PUT", api_path("groups", name), wanted)
 
     async def reset_group(
         self,
@@ -121,9 +119,8 @@ class Registering(ApiCalls):
         ``instant_ms`` selects the first message stored at or after that instant; ``offset`` needs a
         ``queue_id``.
         """
-        where = {"queue_id": queue_id, "to": to, "instant_ms": instant_ms, "offset": offset}
-        given = {name: value for name, value in where.items() if value is not None}
-        return await self._call("POST", api_path("groups", name, "reset"), {"topic": topic, **given})
+        where = given(queue_id=queue_id, to=to, instant_ms=instant_ms, offset=offset)
+        return await self._call("POST", api_path("groups", name, "reset"), {"topic": topic, **where})
 
     async def delete_group(self, name: str) -> JsonObject:
         """Delete the consumer group and its committed offsets."""

@@ -1,9 +1,7 @@
 """The tools, each of which calls the JSON API. An agent reads their docstrings to choose a tool."""
 
-from typing import Any
-
 from mocketmq.client.answer import JsonObject
-from mocketmq.client.api_calls import instant_ms
+from mocketmq.client.api_calls import given, instant_ms
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import InvalidArgumentError
@@ -41,15 +39,15 @@ class BrokerTools:
 
         Returns its message_id, and due_ms if it is delayed. It is durable on return.
         """
-        options = {
-            "tag": tag,
-            "keys": keys,
-            "properties": properties,
-            "delay": delay,
-            "delay_level": delay_level,
-            "start_deliver_ms": None if deliver_at is None else instant_ms(deliver_at, "deliver_at"),
-        }
-        return await self._client.send(topic, body, **_given(options))
+        options = given(
+            tag=tag,
+            keys=keys,
+            properties=properties,
+            delay=delay,
+            delay_level=delay_level,
+            start_deliver_ms=None if deliver_at is None else instant_ms(deliver_at, "deliver_at"),
+        )
+        return await self._client.send(topic, body, **options)
 
     async def find_messages(
         self,
@@ -65,8 +63,8 @@ class BrokerTools:
 
         A message must meet all criteria. The result has its state, and its outcome in each consumer group.
         """
-        like = {"tag": tag, "key": key, "body": body, "properties": properties, "json_path": json_path}
-        return {"messages": await self._client.sent(topic, max_messages=max_messages, **_given(like))}
+        like = given(tag=tag, key=key, body=body, properties=properties, json_path=json_path)
+        return {"messages": await self._client.sent(topic, max_messages=max_messages, **like)}
 
     async def wait_for_messages(
         self,
@@ -87,10 +85,8 @@ class BrokerTools:
         `reached` says whether they have. If not, `explanation` says what is missing, and `near_misses` has
         the most similar messages with their differences. acknowledged needs a group; dead may have one.
         """
-        like = _given(
-            {"tag": tag, "key": key, "body": body, "properties": properties, "json_path": json_path}
-        )
-        in_time = {**like, **_given({"advance": advance})}
+        like = given(tag=tag, key=key, body=body, properties=properties, json_path=json_path)
+        in_time = like | given(advance=advance)
         if group is not None and stage in ("sent", "delivered"):
             raise InvalidArgumentError("group", group, f"no value, because no group is asked what is {stage}")
         if advance is not None and stage == "sent":
@@ -182,7 +178,7 @@ class BrokerTools:
         """
         rule = {**locals()}  # every argument is a field of the API under its own name
         del rule["self"], rule["kind"]
-        return await self._client.add_fault(kind, **_given(rule))
+        return await self._client.add_fault(kind, **given(**rule))
 
     async def list_faults(self) -> JsonObject:
         """List the fault rules, with the numbers of matched requests and of faults that fired."""
@@ -222,10 +218,6 @@ class BrokerTools:
         Topics, groups and the clock stay, unless asked otherwise.
         """
         return await self._client.reset(topic, clock="start" if restart_clock else None, forget=forget)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _lines(events: list[JsonObject]) -> list[str]:

@@ -11,9 +11,10 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from mocketmq.client.answer import BrokerError, JsonObject
+from mocketmq.client.api_calls import given
 from mocketmq.client.asynchronous import Client
 from mocketmq.errors import EmulatorError, IllegalMessageError
 from mocketmq.instant import parse_instant_ms
@@ -216,17 +217,16 @@ def _outgoing(message: RecordedMessage, target_ms: int, queue_ids: Sequence[int]
         delay_ms = max(parse_instant_ms(message.deliver_at, "deliver_at") - sent_ms, 0)
     born_ms = None if message.born_ms is None else max(target_ms - sent_ms + message.born_ms, 0)
     packed = message.body_base64
-    fields: dict[str, Any] = {
-        "body": message.body,
-        "body_base64": None if packed is None else base64.b64encode(packed).decode(),
-        "tag": message.tag,
-        "keys": message.keys or None,
-        "properties": message.properties or None,
-        "delay_level": message.delay_level or None,
-        "delay_ms": delay_ms or None,
-        "queue_id": queue_id,
-        "message_id": message.message_id,
-        "born_ms": born_ms,
-        "flag": message.flag or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    return given(
+        body=message.body,
+        body_base64=None if packed is None else base64.b64encode(packed).decode(),
+        tag=message.tag,
+        keys=message.keys or None,
+        properties=message.properties or None,
+        delay_level=message.delay_level or None,
+        delay_ms=delay_ms or None,
+        queue_id=queue_id,
+        message_id=message.message_id,
+        born_ms=born_ms,
+        flag=message.flag or None,
+    )
