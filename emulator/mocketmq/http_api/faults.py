@@ -10,7 +10,7 @@ from mocketmq.errors import FaultNotFoundError, InvalidArgumentError
 from mocketmq.faults.injector import FaultInjector, State
 from mocketmq.faults.rule import FaultRule
 from mocketmq.http_api.fields import Input, NoInput
-from mocketmq.http_api.invalid import invalid_argument
+from mocketmq.http_api.invalid import converted
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
 
@@ -47,10 +47,7 @@ class FaultPath(Input, frozen=True):
 
 def rule_of(table: Mapping[str, object]) -> FaultRule:
     """Read a rule from a table of the settings file. Raises InvalidArgumentError."""
-    try:
-        return msgspec.convert(table, FaultRule)
-    except msgspec.ValidationError as error:
-        raise invalid_argument(error, FaultRule, table) from None
+    return converted(table, FaultRule)
 
 
 FAULTS = RouteGroup("faults", "Injected faults")

@@ -1,7 +1,7 @@
 """Turns decoding errors into errors that name the field, its value, and the values that its type allows."""
 
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ _NAMED: Final = re.compile(r"(unknown|required) field `(.*)`", re.DOTALL)
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 
 Schema = dict[str, Any]
+_T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class _Missing:
@@ -21,7 +22,15 @@ class _Missing:
         return "missing"
 
 
-def invalid_argument(
+def converted(given: object, kind: type[_T], *, strict: bool = True) -> _T:
+    """Convert the value to this type. Raises InvalidArgumentError."""
+    try:
+        return msgspec.convert(given, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise _invalid_argument(error, kind, given) from None
+
+
+def _invalid_argument(
     error: msgspec.ValidationError, kind: type[msgspec.Struct], given: object
 ) -> InvalidArgumentError:
     """Convert the error to one that names the field, its value and the rule.

@@ -12,7 +12,7 @@ from mocketmq.event_loop import EventLoopTurns
 from mocketmq.hosts import with_port
 from mocketmq.http_api import web
 from mocketmq.http_api.fields import Input
-from mocketmq.http_api.invalid import invalid_argument
+from mocketmq.http_api.invalid import converted
 from mocketmq.http_api.problem import HttpError, MalformedJSONError
 from mocketmq.settings import Settings
 
@@ -77,19 +77,12 @@ def parameters_of(request: web.BaseRequest, in_path: Mapping[str, str], kind: ty
         if name in given:
             raise InvalidArgumentError(name, text, "one value")
         given[name] = text
-    return _parameters(given, kind)
-
-
-def _parameters(given: dict[str, str], kind: type[Input]) -> Input:
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise invalid_argument(error, kind, given) from None
+    return converted(given, kind, strict=False)
 
 
 @lru_cache(maxsize=_KNOWN)
 def _known_parameters(kind: type[Input], *in_path: tuple[str, str]) -> Input:
-    return _parameters(dict(in_path), kind)
+    return converted(dict(in_path), kind, strict=False)
 
 
 def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
@@ -102,7 +95,7 @@ def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             with _reading_json():
                 given = _with_integers(msgspec.json.decode(content))
-        return _converted(given, kind)
+        return converted(given, kind)
 
     return checked
 
@@ -124,7 +117,7 @@ async def decode_long(content: bytes, kind: type[Input], turns: EventLoopTurns) 
     await turns.next_turn()
     with _reading_json():
         given = _with_integers(given)
-    return _converted(given, kind)
+    return converted(given, kind)
 
 
 def has_more_values(content: bytes, limit: int) -> bool:
@@ -158,13 +151,6 @@ def _reading_json() -> Iterator[None]:
         raise MalformedJSONError("the body is JSON that is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedJSONError(f"the body is not JSON in UTF-8: {error}") from None
-
-
-def _converted(given: object, kind: type[Input]) -> Input:
-    try:
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise invalid_argument(error, kind, given) from None
 
 
 def _with_integers(value: Any) -> Any:

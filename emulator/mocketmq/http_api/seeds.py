@@ -26,7 +26,7 @@ from mocketmq.errors import (
 )
 from mocketmq.event_loop import EventLoopTurns
 from mocketmq.http_api.fields import Duration, GroupName, Input, NoInput, TopicName, matching
-from mocketmq.http_api.invalid import invalid_argument
+from mocketmq.http_api.invalid import converted
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
 from mocketmq.http_api.sending import MessageIn, PropertyText, message_of
 from mocketmq.instant import parse_instant_ms
@@ -98,9 +98,8 @@ class SeedTables(Input, frozen=True):
 def tables_of(given: Mapping[str, object]) -> SeedTables:
     """Check tables that were read from a file. Raises SeedError."""
     try:
-        return msgspec.convert(given, SeedTables)
-    except msgspec.ValidationError as error:
-        wrong = invalid_argument(error, SeedTables, given)
+        return converted(given, SeedTables)
+    except InvalidArgumentError as wrong:
         raise SeedError(wrong.field, str(wrong), wrong.allowed) from None
 
 
