@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -29,6 +30,7 @@ NOT_REMOVED: Final = "the disk refuses to remove delayed messages that were deli
 """The error for records that must be removed before the next step, but are not."""
 
 
+@dataclass(eq=False, repr=False)
 class Marks:
     """Marks records in its own thread, because on some disks marking is slower than commits.
 
@@ -36,18 +38,13 @@ class Marks:
     OSError into a StoreError.
     """
 
-    def __init__(
-        self,
-        store: DelayStore,
-        synced: Callable[[], Awaitable[None]],
-        now_us: Callable[[], int],
-        run: Callable[[Callable[[], Sequence[Entry]], ThreadPoolExecutor], Awaitable[Sequence[Entry]]],
-    ) -> None:
+    _store: DelayStore
+    _synced: Callable[[], Awaitable[None]]
+    _now_us: Callable[[], int]
+    _run: Callable[[Callable[[], Sequence[Entry]], ThreadPoolExecutor], Awaitable[Sequence[Entry]]]
+
+    def __post_init__(self) -> None:
         self.gone: set[Entry] = set()  # settled, but not marked yet
-        self._store = store
-        self._synced = synced
-        self._now_us = now_us
-        self._run = run
         self._waiting: deque[Entry] = deque()  # the part of ``gone`` that is not being marked
         self._is_cleared = False  # whether a reset has happened since the last marks
         self._marking: asyncio.Task[None] | None = None

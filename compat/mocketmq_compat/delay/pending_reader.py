@@ -3,6 +3,7 @@
 import heapq
 import logging
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ _READ_TOGETHER: Final = 10
 """Number of messages that a page of the newest messages reads between two checks of its size."""
 
 
+@dataclass(eq=False, repr=False)
 class PendingReader:
     """Reads records, and pending messages from them.
 
@@ -36,21 +38,12 @@ class PendingReader:
     entries of pending messages. ``run`` runs a function in a thread, and turns its OSError into a StoreError.
     """
 
-    def __init__(
-        self,
-        store: DelayStore,
-        topics: TopicLookup,
-        pending: Container[Entry],
-        kept: Callable[[Draft, Queue, int, int, int, str], StoredMessage],
-        settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
-        run: Callable[[Callable[[], Any]], Awaitable[Any]],
-    ) -> None:
-        self.store = store
-        self._topics = topics
-        self._pending = pending
-        self._kept = kept
-        self.settled = settled
-        self.run = run
+    store: DelayStore
+    _topics: TopicLookup
+    _pending: Container[Entry]
+    _kept: Callable[[Draft, Queue, int, int, int, str], StoredMessage]
+    settled: Callable[[Sequence[int]], Awaitable[set[Identity]]]
+    run: Callable[[Callable[[], Any]], Awaitable[Any]]
 
     async def with_key(self, unique_key: str, max_bytes: int) -> list[StoredMessage]:
         """Return the newest messages with this unique key, in order of arrival.

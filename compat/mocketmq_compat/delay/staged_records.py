@@ -6,6 +6,7 @@ removes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mocketmq.errors import StoreUnavailableError
@@ -21,25 +22,18 @@ from mocketmq_compat.delay.store import DelayStore
 _NOTE_STAGED: Final = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
 
 
+@dataclass(eq=False, repr=False)
 class StagedRecords:
     """Writes records that do not count as pending yet, and then either hands them over or removes them.
 
     ``run`` runs a function in a thread, and turns its OSError into a StoreError.
     """
 
-    def __init__(
-        self,
-        store: DelayStore,
-        writer: Writer,
-        marks: Marks,
-        pending: PendingEntries,
-        run: Callable[[Callable[[], Any]], Awaitable[Any]],
-    ) -> None:
-        self._store = store
-        self._writer = writer
-        self._marks = marks
-        self._pending = pending
-        self._run = run
+    _store: DelayStore
+    _writer: Writer
+    _marks: Marks
+    _pending: PendingEntries
+    _run: Callable[[Callable[[], Any]], Awaitable[Any]]
 
     async def write(self, records: Sequence[KeptRecord]) -> None:
         """Write the records that are not pending already. After a StoreError, no new record remains."""

@@ -31,6 +31,7 @@ timer with ``TIMER_DEL_UNIQKEY`` recalls a message upstream and is refused here 
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, Clock, whole_ms_us
@@ -59,20 +60,14 @@ _ILLEGAL_TIMER: Final = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class StartDeliverTime:
     """Reads due times from message properties; ``__STARTDELIVERTIME`` and timers have separate windows."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        mode: StartDeliverMode,
-        window_us: int,
-        timer_window_us: int = _MAX_TIMER_DELAY_US,
-    ) -> None:
-        self._clock = clock
-        self._mode = mode
-        self._window_us = window_us
-        self._timer_window_us = timer_window_us
+    _clock: Clock
+    _mode: StartDeliverMode
+    _window_us: int
+    _timer_window_us: int = _MAX_TIMER_DELAY_US
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
         """Read the emulated due time of a message; None if the message is not delayed.

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from mocketmq.broker.consuming.selection import MemoryReservation
@@ -26,6 +27,7 @@ STATUS_S: Final = 5.0
 """Time limit for a client's report of its offsets, in real seconds (Broker2Client.java, 4.9.8)."""
 
 
+@dataclass(eq=False, repr=False)
 class RemotingChannel:
     """A client's connection to a broker, its slave or a name server.
 
@@ -41,28 +43,17 @@ class RemotingChannel:
     call_s = CALL_S
     status_s = STATUS_S
 
-    def __init__(
-        self,
-        write: Callable[[Command], None],
-        remote: str,
-        advertised: str,
-        store_host: str,
-        hang_up: Callable[[str], None],
-        load: Callable[[], MemoryReservation],
-        share: BrokerShare = ALONE,
-        name_server: NameServerView | None = None,
-        *,
-        is_slave: bool = False,
-    ) -> None:
-        self.send = write
-        self.hang_up = hang_up
-        self.load = load
-        self.remote = remote
-        self.advertised = advertised
-        self.store_host = store_host
-        self.share = share
-        self.name_server = name_server
-        self.is_slave = is_slave
+    send: Callable[[Command], None]
+    remote: str
+    advertised: str
+    store_host: str
+    hang_up: Callable[[str], None]
+    load: Callable[[], MemoryReservation]
+    share: BrokerShare = ALONE
+    name_server: NameServerView | None = None
+    is_slave: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
         self.lane = Lane()
         self._opaques = itertools.count()
         self._calls: dict[int, asyncio.Future[Command]] = {}

@@ -20,6 +20,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -138,6 +139,7 @@ def _of_many(statement: str, count: int) -> str | None:
     return _VALUES.sub(lambda row: "VALUES " + ",".join([row[1]] * count), statement)
 
 
+@dataclass(eq=False, repr=False)
 class WriteConnection:
     """The connection that writes. ``direct`` is the same connection, for use on the event loop's thread.
 
@@ -145,17 +147,12 @@ class WriteConnection:
     whether the connection is also being read.
     """
 
-    def __init__(
-        self,
-        connection: aiosqlite.Connection,
-        direct: TransactingConnection,
-        writing: asyncio.Lock,
-        is_read: Callable[[], bool],
-    ) -> None:
-        self._connection = connection
-        self._direct = direct
-        self._writing = writing
-        self._is_read = is_read
+    _connection: aiosqlite.Connection
+    _direct: TransactingConnection
+    _writing: asyncio.Lock
+    _is_read: Callable[[], bool]
+
+    def __post_init__(self) -> None:
         self._suspected = 0  # number of transactions to come that use a thread
         self._suspected_reads = 0  # the same for reads, which prove nothing if they come from memory
         self._reading_us = 0  # time spent in reads in this iteration of the event loop

@@ -1,6 +1,7 @@
 """Rows of a ledger as columns, in the form that the kernel uses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ NONE: Final = np.iinfo(np.int64).min
 """The value that stands for a missing number."""
 
 
+@dataclass(eq=False, repr=False)
 class Rows:
     """Rows with some columns of a ledger, or all. Text columns are kept as codes.
 
@@ -24,17 +26,12 @@ class Rows:
     reuses the converted columns of the whole.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, pa.Array],
-        length: int,
-        whole: "Rows | None" = None,
-        places: Ints | None = None,
-    ) -> None:
-        self._columns = columns
-        self._length = length
-        self._whole = whole
-        self._places = places
+    _columns: Mapping[str, pa.Array]
+    _length: int
+    _whole: "Rows | None" = None
+    _places: Ints | None = None
+
+    def __post_init__(self) -> None:
         self._numbers: dict[str, Ints] = {}
         self._codes: dict[str, Codes] = {}
 

@@ -1,6 +1,7 @@
 """The lite topics of a topic, for people: offsets, expiry, subscribers, and groups that are behind."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -23,16 +24,14 @@ class LiteTopicState(msgspec.Struct, frozen=True):
     groups: Sequence[str]
 
 
+@dataclass(eq=False, repr=False)
 class LiteTopicList:
     """Lists lite topics."""
 
-    def __init__(
-        self, topics: Topics, groups: ConsumingGroups, expiry: LiteExpiry, subscriptions: LiteSubscriptions
-    ) -> None:
-        self._topics = topics
-        self._groups = groups
-        self._expiry = expiry
-        self._subscriptions = subscriptions
+    _topics: Topics
+    _groups: ConsumingGroups
+    _expiry: LiteExpiry
+    _subscriptions: LiteSubscriptions
 
     def of(self, parent: str) -> Sequence[LiteQueue]:
         """The topic's lite topics, sorted by name. Raises TopicNotFoundError."""
