@@ -9,6 +9,7 @@ pending.
 
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -118,6 +119,7 @@ class _AnyOf:
         return any(entry in one for one in self._sets)
 
 
+@dataclass(eq=False, repr=False)
 class PendingEntries:
     """The entries of all pending messages of a store.
 
@@ -125,24 +127,19 @@ class PendingEntries:
     the first entry may have changed.
     """
 
-    def __init__(
-        self,
-        store: DelayStore,
-        saves: GroupSaves,
-        marks: Marks,
-        run: Callable[[Callable[[], Any]], Awaitable[Any]],
-        changed: Callable[[], None],
-    ) -> None:
+    _store: DelayStore
+    _saves: GroupSaves
+    _marks: Marks
+    _run: Callable[[Callable[[], Any]], Awaitable[Any]]
+    _changed: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self.count = 0
         self.read_ahead = ReadAhead()
         self.staged: set[Entry] = set()  # written by a restore that is not committed yet
-        self._store = store
-        self._saves = saves
-        self._marks = marks
-        self._run = run
-        self._changed = changed
-        self._others = _AnyOf(marks.gone, saves.in_flight, self.staged)  # stored, but not pending
-        self._recounts = store.recounts  # the store's value when the read-ahead was last filled
+        # Stored, but not pending:
+        self._others = _AnyOf(self._marks.gone, self._saves.in_flight, self.staged)
+        self._recounts = self._store.recounts  # the store's value when the read-ahead was last filled
 
     async def load(self) -> None:
         """Count the entries of the opened store. Raises a StoreError."""

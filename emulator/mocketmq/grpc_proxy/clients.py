@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mocketmq.access.accounts import Account
@@ -38,35 +39,29 @@ RECONNECT_US: Final = 30 * US_PER_S
 """How soon a client that was told to reconnect ends its Telemetry stream for that reason, in real time."""
 
 
+@dataclass(eq=False, repr=False)
 class GrpcClient:
     """A client's Telemetry stream, which carries the broker's requests; ``commands`` wait to be sent."""
 
     door = DOOR
 
-    def __init__(
-        self,
-        broker: Broker,
-        client_id: str,
-        language: str,
-        release: str,
-        remote: str,
-        local: RegisteredBroker | None = None,
-    ) -> None:
-        self._broker = broker
-        self._local = local
+    _broker: Broker
+    client_id: str
+    language: str
+    release: str  # version of its SDK
+    remote: str
+    _local: RegisteredBroker | None = None
+
+    def __post_init__(self) -> None:
         self.account: Account | None = None  # None: the client needs no permissions
         self._began_us = wall_us()
-        self.client_id = client_id
-        self.language = language
-        self.release = release  # version of its SDK
-        self.remote = remote
         self.request_timeout_us = REQUEST_TIMEOUT_US
         self.topics: list[str] = []  # topics that it produces to
         self.properties: Mapping[str, str] = {}  # the application's description of itself
         self.is_lite = False  # consumes lite topics
         self.told_us: int | None = None  # when it was told to reconnect, in real time
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
-        self.questions = Questions(client_id, self.commands.put_nowait)
+        self.questions = Questions(self.client_id, self.commands.put_nowait)
 
     @property
     def broker_index(self) -> int | None:

@@ -114,25 +114,19 @@ class Created(NamedTuple):
     answer: object
 
 
+@dataclass(eq=False, repr=False)
 class Api:
     """The state that handlers share: broker, settings, counters, open ports, other protocols' metrics."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        settings: Settings,
-        bodies: Bodies,
-        route_groups: Sequence[RouteGroup],
-        more_metrics: Sequence[Callable[[], Iterable[Any]]],
-        doors: Callable[[], OpenPorts],
-    ) -> None:
-        self.broker = broker
-        self.settings = settings
-        self.bodies = bodies
-        self.route_groups = route_groups
-        self.more_metrics = more_metrics
-        self.doors = doors
-        self.reports = Reports(broker, settings.data)
+    broker: Broker
+    settings: Settings
+    bodies: Bodies
+    route_groups: Sequence[RouteGroup]
+    more_metrics: Sequence[Callable[[], Iterable[Any]]]
+    doors: Callable[[], OpenPorts]
+
+    def __post_init__(self) -> None:
+        self.reports = Reports(self.broker, self.settings.data)
         self.turns = EventLoopTurns()
         self.scraping = asyncio.Lock()  # one scrape is served at a time
         self.packing = asyncio.Lock()  # one pack is made and sent at a time

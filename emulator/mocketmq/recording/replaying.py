@@ -9,6 +9,7 @@ with one request for each topic, so each queue keeps its order.
 import asyncio
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import groupby
 from typing import Final
@@ -36,6 +37,7 @@ Refused = Callable[[str], object]
 """Called with a sentence about each message that the broker refuses."""
 
 
+@dataclass(eq=False, repr=False)
 class Replaying:
     """A replay. ``topics`` maps topics of the recording to other names.
 
@@ -43,23 +45,17 @@ class Replaying:
     of system topics, to which no client may send. ``pending`` is None while it is unknown.
     """
 
-    def __init__(
-        self,
-        broker: Client,
-        recording: RecordingReader,
-        topics: Mapping[str, str],
-        refuse: Refused,
-        progress: Progress,
-    ) -> None:
+    _broker: Client
+    _recording: RecordingReader
+    _topics: Mapping[str, str]
+    _refuse: Refused
+    _progress: Progress
+
+    def __post_init__(self) -> None:
         self.sent = self.delayed = self.refused = self.skipped = 0
         self.pending: int | None = None
-        self._pace = Pace(broker)
-        self._broker = broker
-        self._recording = recording
-        self._topics = topics
+        self._pace = Pace(self._broker)
         self._queues: dict[str, Sequence[int]] = {}  # queue ids of the broker's topics
-        self._refuse = refuse
-        self._progress = progress
         self._unreadable: RecordingError | None = None
         self._last_due_ms = 0
 

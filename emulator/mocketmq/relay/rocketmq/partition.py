@@ -10,6 +10,7 @@ import logging
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final
 
 from mocketmq.calling.call import ClusterError
@@ -38,27 +39,21 @@ _MOST_SENDS: Final = 64
 _UNREADABLE: Final = (LookupError, ValueError)
 
 
+@dataclass(eq=False, repr=False)
 class RocketPartition:
     """Implements :class:`~mocketmq.relay.partition.Partition`."""
 
-    def __init__(
-        self,
-        delayed: RemoteQueue,
-        pending: PendingLog,
-        refused: RemoteQueue,
-        locks: Locks,
-        topics: RealTopics,
-        judge: Judge,
-    ) -> None:
-        self.name = delayed.name
+    delayed: RemoteQueue
+    _log: PendingLog
+    _refused: RemoteQueue
+    _locks: Locks
+    _topics: RealTopics
+    _judge: Judge
+
+    def __post_init__(self) -> None:
+        self.name = self.delayed.name
         self.refused = 0
-        self.delayed = delayed
-        self._log = pending
-        self._refused = refused
-        self._locks = locks
-        self._topics = topics
-        self._judge = judge
-        self._hold = Hold(delayed)
+        self._hold = Hold(self.delayed)
         self.next_offset = 0
         self._judged: dict[str, RelayedMessage | UnfitMessageError | None] = {}  # None: already refused
         self._owed: list[RelayedMessage] = []  # sent, but not settled yet
