@@ -126,7 +126,7 @@ async def running_emulator(
         stack.callback(broker.live.close)
         stack.callback(broker.faults.close)
         await _declare_faults(settings, broker)
-        http.is_ready = True
+        http.api.is_ready = True
         if telemetry is not None:
             telemetry.start_metrics(http.api)
         before_ready()
@@ -136,7 +136,7 @@ async def running_emulator(
         try:
             yield Emulator(settings, broker, http, remoting, grpc)
         finally:
-            http.is_ready = False
+            http.api.is_ready = False
 
 
 @asynccontextmanager

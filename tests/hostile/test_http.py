@@ -89,7 +89,7 @@ async def test_stalled_bodies_take_little_memory_and_are_dropped() -> None:
     head = f"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n".encode()
     async with running_api() as api:
         port = api.emulator.doors.http.port
-        held = api.emulator.http._api.bodies
+        held = api.emulator.http.api.bodies
         held.most_held, held.still_us = 1 << 20, HANGING_US
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head + b" " * (size - 1))

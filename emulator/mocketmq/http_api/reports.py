@@ -41,7 +41,7 @@ class Reports:
     def __init__(self, broker: Broker, data: str) -> None:
         self._broker = broker
         self._data = data
-        self._newest: MadeReport | None = None
+        self.newest: MadeReport | None = None
         self._making: asyncio.Task[MadeReport] | None = None
         self._closed = False
         self._step = 0
@@ -63,15 +63,11 @@ class Reports:
         """The current step of the report being made, counted from 1; 0 if no report is being made."""
         return 0 if self._making is None or self._making.done() else self._step
 
-    @property
-    def newest(self) -> MadeReport | None:
-        return self._newest
-
     def page(self, name: str) -> bytes:
         """The page of the newest report. Raises ReportNotFoundError for any other name."""
-        if self._newest is None or self._newest.name != name:
+        if self.newest is None or self.newest.name != name:
             raise ReportNotFoundError("only the newest report is kept, and this one is older; make another")
-        return self._newest.html
+        return self.newest.html
 
     async def close(self) -> None:
         """Cancel the report that is being made."""
@@ -94,8 +90,8 @@ class Reports:
             out = Path(folder, "report")
             arguments = ("--out", str(out), "--title", title, "--as-of", str(at_us // US_PER_MS), "--", data)
             await _run(self._tell, *arguments)
-            self._newest = MadeReport(secrets.token_urlsafe(16), (out / "report.html").read_bytes(), at_us)
-        return self._newest
+            self.newest = MadeReport(secrets.token_urlsafe(16), (out / "report.html").read_bytes(), at_us)
+        return self.newest
 
     def _tell(self, line: str) -> None:
         """Record the current step if the line announces one."""

@@ -130,7 +130,7 @@ class Api:
         self.turns = EventLoopTurns()
         self.scraping = asyncio.Lock()  # one scrape is served at a time
         self.packing = asyncio.Lock()  # one pack is made and sent at a time
-        self.is_ready = False
+        self.is_ready = False  # whether the broker accepts requests, as ``/readyz`` reports
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
         self._started_us = steady_us()
 

@@ -61,7 +61,7 @@ MAX_LINE_BYTES = 1 << 16
 
 
 class HttpServer:
-    """Serves the JSON API and other HTTP protocols. The app starts and closes it, and sets ``is_ready``."""
+    """Serves the JSON API and other protocols. The app starts and closes it, and sets ``api.is_ready``."""
 
     def __init__(
         self,
@@ -80,12 +80,12 @@ class HttpServer:
             bodies.on_read = self._http_tap.read
         self._doors = dict(others.doors)
         self._broker_doors, self._name_server_doors = dict(others.brokers), list(others.name_servers)
-        self._api = Api(broker, settings, bodies, route_groups(settings), others.metrics, lambda: self.doors)
+        self.api = Api(broker, settings, bodies, route_groups(settings), others.metrics, lambda: self.doors)
         self._guard = ApiGuard(settings.token, access if settings.acl else None)
         self._router: Router[Endpoint] = Router()
-        for group in self._api.route_groups:
+        for group in self.api.route_groups:
             for route in group.routes:
-                self._router.add_route(route.method, route.path, Endpoint(self._api, route))
+                self._router.add_route(route.method, route.path, Endpoint(self.api, route))
         broker.faults.declare("http", self._operations)
         self._listeners = (
             Listener("http", settings.http_port, guard, others.by_segment, self._answer, _PAGES),
@@ -98,24 +98,10 @@ class HttpServer:
         self._ticking: asyncio.TimerHandle | None = None
 
     def _operations(self) -> Iterator[str]:
-        for group in self._api.route_groups:
+        for group in self.api.route_groups:
             for route in group.routes:
                 if route.operation is not None:
                     yield from (route.operation, route.handler.__name__)
-
-    @property
-    def api(self) -> Api:
-        """The state that the routes share."""
-        return self._api
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the broker accepts requests, as ``/readyz`` reports."""
-        return self._api.is_ready
-
-    @is_ready.setter
-    def is_ready(self, ready: bool) -> None:
-        self._api.is_ready = ready
 
     @property
     def doors(self) -> OpenPorts:
@@ -163,7 +149,7 @@ class HttpServer:
             ) from error
         self._doors[listener.door] = OpenPort(opened, f"http://{with_port(host, opened)}")
         if listener.door != "http":  # the API's port stays open, so that a request can remove the rule
-            broker = self._api.broker
+            broker = self.api.broker
             await broker.outage.add_listener(
                 "broker-away", listener.door, port_listener, broker.registry.brokers.only_name
             )
@@ -175,17 +161,17 @@ class HttpServer:
         now_us = steady_us()
         for connection in [one for one in self._connections.values() if one.is_late(now_us)]:
             connection.abort()
-        self._api.bodies.look_after()
+        self.api.bodies.look_after()
 
     async def close(self) -> None:
         """Close the ports, and cancel requests that still run after GRACE_S. May be called twice."""
-        self.is_ready = False
+        self.api.is_ready = False
         if self._ticking is not None:
             self._ticking.cancel()
         for port_listener in self._port_listeners:
             port_listener.close()
         servers, self._servers = self._servers, []
-        await self._api.reports.close()
+        await self.api.reports.close()
         await asyncio.sleep(0)  # lets requests begin that have just been read
         for connection in [each for server in servers for each in server.connections]:
             connection.close()
@@ -212,7 +198,7 @@ class HttpServer:
             request.end_load()
             if connection is not None:
                 connection.answered()
-        self._api.requests[request.method, template, response.status] += 1
+        self.api.requests[request.method, template, response.status] += 1
         if began_us is not None:
             what, took_us = f"{request.method} {request.rel_url.raw_path}", steady_us() - began_us
             log.debug("%s %s: %d in %.1f ms", request.remote, what, response.status, took_us / US_PER_MS)

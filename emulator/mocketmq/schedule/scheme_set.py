@@ -67,7 +67,7 @@ class SchemeSet:
         self._writer = writer
         self._lines = lines
         self._all: list[DelayScheme] = []
-        self._timed: list[TimedScheme] = []
+        self.all_timed: list[TimedScheme] = []  # the schemes for absolute due times
         self.on_kept: Callable[[StoredMessage], None] | None = None
         self.on_cancelled: Callable[[StoredMessage], None] | None = None
 
@@ -77,14 +77,14 @@ class SchemeSet:
             raise ValueError(f"a delay scheme named {scheme.name} is already registered")
         self._all.append(scheme)
         if isinstance(scheme, TimedScheme):
-            self._timed.append(scheme)
+            self.all_timed.append(scheme)
 
     def __iter__(self) -> Iterator[DelayScheme]:
         return iter(self._all)
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start the background work of every scheme."""
-        return [task for scheme in self._timed for task in scheme.start()]
+        return [task for scheme in self.all_timed for task in scheme.start()]
 
     async def load_lines(self, queue_of: Callable[[int], Queue]) -> None:
         """Rebuild the waiting lines of pending messages after a start, if the delay limits require lines."""
@@ -102,7 +102,7 @@ class SchemeSet:
 
         Raises the errors of :meth:`TimedScheme.due_us`.
         """
-        for scheme in self._timed:
+        for scheme in self.all_timed:
             due_us = scheme.due_us(properties, level)
             if due_us is not None:
                 return Claim(scheme, due_us)
@@ -120,11 +120,6 @@ class SchemeSet:
             self.on_kept(kept)
         return kept
 
-    @property
-    def all_timed(self) -> Sequence[TimedScheme]:
-        """The schemes for absolute due times."""
-        return self._timed
-
     async def reload_lines(self, queue_of: Callable[[int], Queue]) -> None:
         """Rebuild the waiting lines after a restore."""
         if self._lines is not None:
@@ -133,11 +128,11 @@ class SchemeSet:
 
     def timed(self, name: str = "") -> TimedScheme:
         """The scheme with this name, otherwise the first. Raises LookupError if there are no schemes."""
-        return next((scheme for scheme in self._timed if scheme.name == name), self._timed[0])
+        return next((scheme for scheme in self.all_timed if scheme.name == name), self.all_timed[0])
 
     def note(self, claim: Claim) -> str:
         """Encode the claim as text, to store it with a half message."""
-        is_first = claim.scheme is self._timed[0]
+        is_first = claim.scheme is self.all_timed[0]
         return str(claim.due_us) if is_first else f"{claim.due_us} {claim.scheme.name}"
 
     def noted(self, text: str) -> Claim:
@@ -147,14 +142,14 @@ class SchemeSet:
 
     async def have_kept(self, number: int, unique_key: str) -> bool:
         """Whether a message was kept under this number, pending or settled."""
-        for scheme in self._timed:
+        for scheme in self.all_timed:
             if await scheme.has_kept(number, unique_key):
                 return True
         return False
 
     def discard(self, messages: Sequence[StoredMessage]) -> None:
         """Forget messages whose sends failed, as if they had never been kept."""
-        for scheme in self._timed:
+        for scheme in self.all_timed:
             if held := [message for message in messages if scheme.holds(message)]:
                 scheme.remove_settled(held)
 
@@ -180,12 +175,14 @@ class SchemeSet:
         ``max_bytes`` limits the bodies from each scheme; see :meth:`TimedScheme.find_by_key`.
         """
         return [
-            message for scheme in self._timed for message in await scheme.find_by_key(unique_key, max_bytes)
+            message
+            for scheme in self.all_timed
+            for message in await scheme.find_by_key(unique_key, max_bytes)
         ]
 
     async def numbered(self, number: int) -> StoredMessage | None:
         """The pending message outside of the store with this number, or None."""
-        for scheme in self._timed:
+        for scheme in self.all_timed:
             if found := await scheme.numbered(number):
                 return found
         return None
@@ -194,12 +191,12 @@ class SchemeSet:
         self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
         """Like :meth:`page`, but only messages outside of the store."""
-        pages = [await one.page(after, limit, which, max_bytes) for one in self._timed]
+        pages = [await one.page(after, limit, which, max_bytes) for one in self.all_timed]
         return _merged_pages(pages, limit, max_bytes)
 
     async def newest_outside(self, before: int, limit: int) -> NewestPage:
         """Like :meth:`TimedScheme.newest`, over all schemes."""
-        pages = [await one.newest(before, limit) for one in self._timed]
+        pages = [await one.newest(before, limit) for one in self.all_timed]
         nexts = [page.next_before for page in pages if page.next_before is not None]
         next_before = max(nexts, default=None)
         found = [
@@ -213,7 +210,7 @@ class SchemeSet:
 
     async def first_due_outside(self, limit: int) -> list[StoredMessage]:
         """The first ``limit`` messages of each scheme outside of the store, by due time."""
-        return [message for one in self._timed for message in await one.first_due(limit)]
+        return [message for one in self.all_timed for message in await one.first_due(limit)]
 
     async def page(
         self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
@@ -313,7 +310,7 @@ class SchemeSet:
 
     def timed_figures(self) -> PendingFigures:
         """Pending messages with absolute due times, over all schemes."""
-        rows = [row for scheme in self._timed for row in scheme.figures()]
+        rows = [row for scheme in self.all_timed for row in scheme.figures()]
         return PendingFigures(
             "",
             None,
@@ -328,14 +325,14 @@ class SchemeSet:
         May omit the latest due times.
         """
         total: Counter[int] = Counter()
-        for scheme in self._timed:
+        for scheme in self.all_timed:
             total.update(scheme.due_seconds())
         return total
 
     def file_figures(self) -> FileFigures:
         """The file figures of all schemes together."""
         total = FileFigures()
-        for scheme in self._timed:
+        for scheme in self.all_timed:
             if (one := scheme.file_figures()) is not None:
                 total = total.plus(one)
         return total

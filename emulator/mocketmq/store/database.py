@@ -94,10 +94,10 @@ class Database:
         self._idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
         for reader in readers or [writer]:
             self._idle.put_nowait(reader)
-        self._in_memory = not readers
+        self.is_in_memory = not readers  # has no file
         writing = asyncio.Lock()
         self._writer = WriteConnection(
-            writer, direct, writing, lambda: self._in_memory and self._idle.empty()
+            writer, direct, writing, lambda: self.is_in_memory and self._idle.empty()
         )
         self._checkpoints = Checkpoints(connect_reader, writing)
         self._log_path = log_path
@@ -211,7 +211,7 @@ class Database:
     async def _unused_writer(self) -> AsyncIterator[None]:
         """Keep transactions and queries off the connection that writes."""
         async with self._writer.exclusively():
-            if not self._in_memory:
+            if not self.is_in_memory:
                 yield
                 return
             connection = await self._idle.get()  # SQLite cannot detach a database while a query runs
@@ -274,14 +274,9 @@ class Database:
 
     def _wrote(self, changes: int, size: TransactionSize) -> None:
         """Count what a transaction wrote. ``changes`` is SQLite's count of changes before it."""
-        if not self._in_memory:
+        if not self.is_in_memory:
             changed = self._direct.total_changes - changes
             self._checkpoints.wrote(changed + size.body_bytes // checkpoints.ROW_BYTES)
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the database has no file."""
-        return self._in_memory
 
     async def copy_to(self, directory: str) -> None:
         """Write a copy to a directory. An in-memory database is blocked while it is copied."""
@@ -325,7 +320,7 @@ class Database:
     @property
     def _doubt(self) -> str:
         """Return advice for a duplicate key: a sign of damage or a defect, as the broker assigns all keys."""
-        if self._in_memory:
+        if self.is_in_memory:
             return ""
         verify = f"mocketmq verify --data {Path(self._path).parent}"
         return f" (the store is damaged, or this is a defect in mocketmq: {verify} tells which)"

@@ -169,7 +169,7 @@ async def test_receiver_disconnecting_at_an_arrival_consumes_nothing(
 
 async def test_receive_by_a_disconnected_client_is_undone(api: Api) -> None:
     await api.send()
-    call = ApiCall(api.emulator.http._api, gone_request())
+    call = ApiCall(api.emulator.http.api, gone_request())
     taken = await receive(call, GroupPath(group="billing"), ReceiveIn(topic="orders"))
     assert len(taken.messages) == 1
     (message,) = await api.receive()

@@ -37,7 +37,7 @@ async def raw(api: Api, request: bytes) -> bytes:
 async def test_health_and_readiness(api: Api) -> None:
     assert await api.ok("GET", "/healthz") == {"status": "ok"}
     assert await api.ok("GET", "/readyz") == {"status": "ready"}
-    api.emulator.http.is_ready = False
+    api.emulator.http.api.is_ready = False
     assert "did you mean /healthz?" in (await api.refused(404, "GET", "/health"))["detail"]
     assert (await api.refused(503, "GET", "/readyz"))["type"] == "/problems/stopping"
     assert await api.ok("GET", "/healthz") == {"status": "ok"}
@@ -239,7 +239,7 @@ async def test_closing_twice_is_allowed_and_ends_readiness() -> None:
     async with running_api() as api:
         await api.emulator.http.close()
         await api.emulator.http.close()
-        assert not api.emulator.http.is_ready
+        assert not api.emulator.http.api.is_ready
 
 
 async def test_the_docs_need_no_network(api: Api) -> None:

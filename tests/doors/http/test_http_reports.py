@@ -95,7 +95,7 @@ async def test_a_stopping_broker_makes_no_report(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("mocketmq.http_api.reports._run", never)
     async with running_api() as api:
-        reports = api.emulator.http._api.reports
+        reports = api.emulator.http.api.reports
         asking = asyncio.create_task(reports.make())
         await began.wait()
         await api.emulator.http.close()

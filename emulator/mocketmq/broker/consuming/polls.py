@@ -34,7 +34,7 @@ class Polls:
         self._held: WeakSet[asyncio.Task[object]] = WeakSet()
         self.on_lite: Callable[[LiteQueue], None] = _ignore
         self._closed = False
-        self._ended = 0  # number of times that all long polls were ended
+        self.endings = 0  # number of times that a reset, or the broker's stop, has ended all long polls
 
     @property
     def count(self) -> int:
@@ -45,11 +45,6 @@ class Polls:
     def has_held(self) -> bool:
         """Whether the current task has waited in a long poll."""
         return asyncio.current_task() in self._held
-
-    @property
-    def endings(self) -> int:
-        """The number of times that all long polls were ended, by a reset or by the broker's stop."""
-        return self._ended
 
     async def wait_for(
         self,
@@ -66,13 +61,13 @@ class Polls:
         sets its event. ``wait_s`` is in real seconds, because the client waits in real time, whatever the
         emulated clock does. All long polls end when the broker stops or is reset.
         """
-        ended = self._ended
+        ended = self.endings
         until_loop_s = asyncio.get_running_loop().time() + wait_s
         with self.listening(sources) as arrival, also(arrival):
             while True:
                 arrival.clear()
                 found = await look()
-                is_over = self._closed or self._ended != ended
+                is_over = self._closed or self.endings != ended
                 if is_enough(found) or is_over or not await self._is_set(arrival, until_loop_s):
                     return found
 
@@ -140,6 +135,6 @@ class Polls:
 
     def end(self) -> None:
         """End all long polls, each with its current result."""
-        self._ended += 1
+        self.endings += 1
         for source in self._waiting:
             self.wake(source)

@@ -32,27 +32,22 @@ class UsedTopics:
     def __init__(self, topics: Topics, *, auto_create: bool, by_route: bool, default_queues: int) -> None:
         self.default_queues = default_queues
         self._topics = topics
-        self._auto_create = auto_create
+        self.auto_create = auto_create
         self._by_route = by_route
         # Senders that wait for a topic that is being created, by its name.
         self._turns: dict[str, list[asyncio.Future[None]]] = {}
 
     @property
-    def auto_create(self) -> bool:
-        """Whether topics are created on first use."""
-        return self._auto_create
-
-    @property
     def auto_create_by_route(self) -> bool:
         """Whether a request for a topic's route creates the topic."""
-        return self._auto_create and self._by_route
+        return self.auto_create and self._by_route
 
     async def set_auto_create(self, *, is_on: bool) -> None:
         """Switch creation on first use on or off. Clients recognize the setting by the template topic."""
         if is_on or self._topics.find_topic(TEMPLATE_TOPIC) is not None:
             perm = PERM_READ | PERM_WRITE | PERM_INHERIT if is_on else 0
             await self._topics.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
-        self._auto_create = is_on
+        self.auto_create = is_on
 
     async def for_send(
         self, name: str, template: Template | None = None, queue_id: int | None = None
@@ -151,7 +146,7 @@ class UsedTopics:
             raise TopicNotFoundError(
                 f"topic {shown} is a system topic and does not exist yet; only the broker creates it"
             )
-        if not self._auto_create:
+        if not self.auto_create:
             raise TopicNotFoundError(
                 f"topic {shown} does not exist, and auto_create_topics is false; create it by mocketmq topics"
                 " create, or declare it in the configuration as [[topics]]"
@@ -193,7 +188,7 @@ class UsedTopics:
     def _like(self, template: Template | None) -> tuple[int, int] | None:
         """The number of queues and the permission for a new topic; None if it must not be created."""
         if template is None:
-            return (self.default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
+            return (self.default_queues, PERM_READ | PERM_WRITE) if self.auto_create else None
         topic = self._topics.find_topic(template.topic)
         if topic is None or not topic.perm & PERM_INHERIT:
             return None

@@ -124,7 +124,7 @@ class Live:
         self._curves = DueCurves(store.database, levels, schemes)
         self._lateness = RecentLateness(store)
         self._task: asyncio.Task[None] | None = None
-        self._readers = 0
+        self.readers = 0
         self._latest: Look | None = None
         self._looked = asyncio.Event()
         self._closed = False
@@ -137,16 +137,12 @@ class Live:
         self._overdue: dict[int, list[HeldBy]] = {}
         self._overdue_again_us = 0
 
-    @property
-    def readers(self) -> int:
-        return self._readers
-
     async def watch(self, after: int | None = None) -> AsyncGenerator[Look, None]:
         """Yield a look now and after each change, until the broker stops.
 
         The first look has the records from log offset ``after`` on, or the newest records.
         """
-        self._readers += 1
+        self.readers += 1
         try:
             if self._task is None and not self._closed:
                 self._task = asyncio.create_task(self._run(), name="live")
@@ -160,8 +156,8 @@ class Live:
                 yield latest if read_to == latest.begin and seen else await self._for(latest, read_to)
                 seen, read_to = latest, latest.end
         finally:
-            self._readers -= 1
-            if not self._readers:
+            self.readers -= 1
+            if not self.readers:
                 self._end()
 
     async def _for(self, look: Look, read_to: int | None) -> Look:

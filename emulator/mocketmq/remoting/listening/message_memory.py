@@ -57,7 +57,7 @@ class MessageMemory:
         self.wait_s = WAIT_S
         self.reserved = 0
         self.unread: dict[MessageReader, int] = {}
-        self._unread_bytes = 0
+        self.unread_bytes = 0  # of answers that clients have not read
         self._waiting: dict[MessageReader, deque[MessageLoad]] = {}
         self._count = 0
         self._last_unread: dict[MessageReader, int] = {}  # at the last check
@@ -66,21 +66,16 @@ class MessageMemory:
     @property
     def has_room(self) -> bool:
         """Whether there is room for one more answer."""
-        return self.reserved + self._unread_bytes + self.most <= self.limit
-
-    @property
-    def unread_bytes(self) -> int:
-        """Bytes of answers that clients have not read."""
-        return self._unread_bytes
+        return self.reserved + self.unread_bytes + self.most <= self.limit
 
     def set_unread(self, connection: MessageReader, size: int) -> None:
         """Set the number of bytes that a client has not read."""
-        self._unread_bytes += size - self.unread.get(connection, 0)
+        self.unread_bytes += size - self.unread.get(connection, 0)
         self.unread[connection] = size
 
     def has_read(self, connection: MessageReader) -> None:
         """Record that a client has read nearly all of its answers, or has disconnected."""
-        self._unread_bytes -= self.unread.pop(connection, 0)
+        self.unread_bytes -= self.unread.pop(connection, 0)
         self._last_unread.pop(connection, None)
         self._let_in()
 
