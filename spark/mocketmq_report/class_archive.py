@@ -12,7 +12,6 @@ import secrets
 import shlex
 from pathlib import Path
 from subprocess import Popen
-from types import TracebackType
 from typing import Any, Final
 
 _SILENT: Final = ("-Xlog:cds*=off,class+path=off", "-XX:+DisplayVMOutputToStderr")
@@ -39,9 +38,7 @@ class ClassArchive:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None and self._new is not None and self.jvm is not None:
                 self._keep(self._new, self.jvm)

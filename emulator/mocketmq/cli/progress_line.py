@@ -1,7 +1,6 @@
 """A command's progress line on a terminal."""
 
 import sys
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -25,9 +24,7 @@ class ProgressLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bars is not None:
             self._bars.stop()
 
