@@ -22,6 +22,7 @@ from mocketmq.cli.text import counted, harmless, harmless_json
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.message.body import text_of
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import KEYS, TAGS
 from mocketmq.settings import TimedSchemeName
@@ -110,10 +111,8 @@ def cat(directory: Path | None, scheme: str | None, is_body_only: bool, as_json:
     if is_body_only:
         sys.stdout.buffer.write(file.body)
         return
-    try:
-        text, binary = file.body.decode(), None
-    except UnicodeDecodeError:
-        text, binary = None, b64encode(file.body).decode()
+    text = text_of(file.body)
+    binary = b64encode(file.body).decode() if text is None else None
     header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
     body = f"a body of {counted(len(file.body), 'byte')} that is not text: write it with --body"
     Output(as_json).show(

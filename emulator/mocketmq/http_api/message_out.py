@@ -11,7 +11,7 @@ from mocketmq.broker.verification.expectations import SeenMessage
 from mocketmq.broker.verification.group_status import GroupStatus
 from mocketmq.clock import US_PER_MS
 from mocketmq.http_api.answer_fields import answer_from, to_ms
-from mocketmq.message.body import Compression, body_of
+from mocketmq.message.body import Compression, body_of, text_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.message_types import priority_of
@@ -75,7 +75,7 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     real_key = message.real_queue_key
     real_queue = None if real_key is None else broker.registry.topics.queue(real_key)
     body = body_of(message, broker.sender.intake.max_message_bytes)
-    text = None if body.compression else _text(body.content)
+    text = None if body.compression else text_of(body.content)
     return {
         "message_id": message.unique_key,
         "offset_message_id": offset_message_id(store_host, message.log_offset),
@@ -107,13 +107,6 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         if parked_offset is None
         else offset_message_id(store_host, parked_offset),
     }
-
-
-def _text(body: bytes) -> str | None:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 class AtGroup(msgspec.Struct, frozen=True):

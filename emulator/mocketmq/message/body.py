@@ -37,6 +37,14 @@ def unpacked(body: bytes, sys_flag: int, limit: int) -> Body:
     return Body(body, kind) if content is None else Body(content, None)
 
 
+def text_of(content: bytes) -> str | None:
+    """Return the content as text, or None if it is not UTF-8."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def preview(head: bytes, sys_flag: int) -> str:
     """Return the beginning of a body, shortened, unless a client compressed the body."""
     return "(compressed)" if is_compressed(sys_flag) else shown_body(head)

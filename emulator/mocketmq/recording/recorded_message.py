@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from mocketmq.clock import US_PER_MS
-from mocketmq.message.body import COMPRESSED_FLAG, unpacked
+from mocketmq.message.body import COMPRESSED_FLAG, text_of, unpacked
 from mocketmq.message.properties import (
     DELAY,
     HALF_DUE_US,
@@ -86,7 +86,7 @@ def recorded(
     hidden = masks.body(content, is_plain=compression is None)
     if hidden is not content:
         compression = None
-    text = None if compression else _text(hidden)
+    text = None if compression else text_of(hidden)
     return RecordedMessage(
         sent_at=sent_text(sending.sent_ms * US_PER_MS),
         topic=sending.topic,
@@ -114,10 +114,3 @@ def inflated(message: RecordedMessage) -> RecordedMessage:
         return message
     content, compression = unpacked(message.body_base64, COMPRESSED_FLAG, LARGEST_INFLATED)
     return msgspec.structs.replace(message, body_base64=content, compression=compression)
-
-
-def _text(body: bytes) -> str | None:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return None
