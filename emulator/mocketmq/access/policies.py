@@ -16,10 +16,12 @@ from functools import cached_property, reduce
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from operator import or_
 from types import NoneType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from mocketmq.access.needs import Action, Need
 from mocketmq.errors import AuthError
+
+_T = TypeVar("_T")
 
 CUSTOM: Final = "Custom"
 POLICY_TYPES: Final = (CUSTOM, "Default")
@@ -202,7 +204,7 @@ def parse_policies(policies: Iterable[Mapping[str, Any]]) -> Policies:
     """Read policies as :meth:`Policies.as_json` writes them. Raises AuthError."""
     found = NONE
     for policy in policies:
-        entries = [_entry(each) for each in _objects(policy.get("entries"), "entries")]
+        entries = [_entry(each) for each in _listed(policy, "entries", dict)]
         if entries:
             found = found.updated(Policies({policy_type_of(policy.get("policyType")): entries}))
     if not found.by_type:
@@ -214,13 +216,13 @@ def _entry(entry: Mapping[str, Any]) -> PolicyEntry:
     resource = Resource.parse(entry.get("resource"))
     if resource is None:
         raise AuthError("The resource is null.")
-    named = [_named(name, (*ACTIONS, _ANY)) for name in _texts(entry.get("actions"), "actions")]
+    named = [_named(name, (*ACTIONS, _ANY)) for name in _listed(entry, "actions", str)]
     if _ANY in named:
         raise AuthError("The actions can not be Any.")
     actions = tuple(dict.fromkeys(name for name in named if name))
     if not actions:
         raise AuthError("The actions is empty.")
-    sources = tuple(_texts(entry.get("sourceIps"), "sourceIps"))
+    sources = tuple(_listed(entry, "sourceIps", str))
     if len(sources) > MAX_SOURCES:
         raise AuthError(f"the entry has {len(sources)} source IPs; allowed: {MAX_SOURCES}")
     for source in sources:
@@ -248,19 +250,11 @@ def parse_source(source: str) -> _Network:
     return ip_network(source, strict=False)
 
 
-def _texts(found: object, name: str) -> Iterator[str]:
+def _listed(given: Mapping[str, Any], name: str, kind: type[_T]) -> Iterator[_T]:
+    found, wrong = given.get(name), f"{name} is no list of {'texts' if kind is str else 'objects'}"
     if not isinstance(found, list | tuple | NoneType):
-        raise AuthError(f"{name} is no list of texts")
+        raise AuthError(wrong)
     for each in found or ():
-        if not isinstance(each, str):
-            raise AuthError(f"{name} is no list of texts")
-        yield each
-
-
-def _objects(found: object, name: str) -> Iterator[Mapping[str, Any]]:
-    if not isinstance(found, list | tuple | NoneType):
-        raise AuthError(f"{name} is no list of objects")
-    for each in found or ():
-        if not isinstance(each, Mapping):
-            raise AuthError(f"{name} is no list of objects")
+        if not isinstance(each, kind):
+            raise AuthError(wrong)
         yield each
