@@ -191,16 +191,13 @@ class GrpcServer:
     def metrics(self) -> Iterator[Any]:
         """Return the Prometheus metrics of the gRPC server."""
         if self._engine is None or not self._engine.done():
-            return iter(())
-        return self._families(self._engine.result().answered)
-
-    def _families(self, answered: dict[tuple[str, int], int]) -> Iterator[Any]:
+            return
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
 
         requests = CounterMetricFamily(
             "mocketmq_grpc_requests", "Requests of gRPC clients, by RPC and code.", labels=["rpc", "code"]
         )
-        for (rpc, code), count in sorted(answered.items()):
+        for (rpc, code), count in sorted(self._engine.result().answered.items()):
             requests.add_metric([rpc, str(code)], count)
         yield requests
         memory = self.memory
@@ -209,9 +206,7 @@ class GrpcServer:
             ("held_bytes", "Bytes of gRPC requests that are running or incomplete", memory.held),
             ("unread_bytes", "Bytes of messages being sent to gRPC clients", memory.unread),
         ):
-            gauge = GaugeMetricFamily(f"mocketmq_grpc_{name}", text)
-            gauge.add_metric([], count)
-            yield gauge
+            yield GaugeMetricFamily(f"mocketmq_grpc_{name}", text, count)
 
     async def close(self) -> None:
         """Stop accepting, finish running requests, and close. May be called twice."""
