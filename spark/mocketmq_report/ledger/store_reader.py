@@ -20,7 +20,7 @@ import pyarrow as pa
 from adbc_driver_sqlite import dbapi
 
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
-from mocketmq.store.damage import check_log
+from mocketmq.store.damage import check_log, has_log
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import is_held
 from mocketmq.store.tables import HEAD_REVISION
@@ -51,7 +51,7 @@ class StoreReader:
         try:
             with database.open("rb"):  # its errors give a better reason than SQLite's
                 self._changed_ns = database.stat().st_mtime_ns
-            self.has_log = _has_log(database)
+            self.has_log = has_log(database)
         except OSError as error:
             raise StoreUnavailableError(f"{database} cannot be read: {error.strerror}") from error
         check_log(str(database))
@@ -140,13 +140,6 @@ class StoreReader:
             f"{self._database} cannot be read: {reason}; if its directory is read-only, copy the whole"
             " directory to a writable place"
         )
-
-
-def _has_log(database: Path) -> bool:
-    try:
-        return Path(f"{database}-wal").stat().st_size > 0
-    except FileNotFoundError:
-        return False
 
 
 def _cut(database: Path) -> str | None:
