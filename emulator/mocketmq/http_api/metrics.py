@@ -82,19 +82,15 @@ class BrokerMetrics:
 
     def _messages(self) -> Iterator[Metric]:
         broker = self._api.broker
-        delivered = broker.schemes.delivered
+        schemes = broker.schemes
         counters = (
             ("sent_messages", "Messages acknowledged to senders", broker.sender.sent),
-            (
-                "delivered_delayed_messages",
-                "Delayed messages that became visible",
-                delivered,
-            ),
+            ("delivered_delayed_messages", "Delayed messages that became visible", schemes.delivered),
             (
                 "early_messages",
                 "Delayed messages delivered before they were due: a defect, except in profile rocketmq4 after"
                 " a level was shortened or removed",
-                broker.schemes.early,
+                schemes.early,
             ),
             ("commits", "Transactions written", broker.store.writer.commits),
             ("store_failures", "Transactions that the store refused", broker.store.writer.failures),
