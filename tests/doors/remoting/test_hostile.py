@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import get_type_hints
 
 import psutil
 import pytest
@@ -244,7 +245,7 @@ def requests() -> list[bytes]:
     found: list[bytes] = []
     for code, request in REQUESTS.items():
         names = [field[0] for field in READERS[code]._fields]
-        kinds = request.header.__annotations__.values()
+        kinds = get_type_hints(request.header, include_extras=True).values()
         ext = {
             name: FIELDS.get(name) or values.get(kind, "1") for name, kind in zip(names, kinds, strict=True)
         }

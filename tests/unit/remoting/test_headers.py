@@ -16,7 +16,6 @@ from mocketmq.remoting.requests.lookup import QueryMessageHeader, ViewMessageHea
 from mocketmq.remoting.requests.membership import UnregisterClientHeader
 from mocketmq.remoting.requests.offsets import (
     QueryConsumerOffsetHeader,
-    QueueHeader,
     ResetOffsetHeader,
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
@@ -28,6 +27,7 @@ from mocketmq.remoting.requests.popping import (
     PopMessageHeader,
 )
 from mocketmq.remoting.requests.pulling import PullMessageHeader
+from mocketmq.remoting.requests.queue_headers import QueueHeader
 from mocketmq.remoting.requests.recall import RecallMessageHeader
 from mocketmq.remoting.requests.send_back import SendBackHeader
 from mocketmq.remoting.requests.send_header import SendMessageHeader

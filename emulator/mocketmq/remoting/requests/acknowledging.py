@@ -24,31 +24,24 @@ from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.queue_numbers import at_broker
 from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response, StraightAnswer
+from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader
+from mocketmq.remoting.wire.header import NoHeader
 from mocketmq.remoting.wire.pop_handle import IN_ORDER, ExtraInfo, parse_extra_info
 
 
-class AckMessageHeader(RequestHeader):
+class AckMessageHeader(ConsumerQueueHeader):
     """``extra_info`` is the message's handle."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     extra_info: str
     offset: int
 
 
-class ChangeInvisibleTimeHeader(RequestHeader):
+class ChangeInvisibleTimeHeader(AckMessageHeader):
     """``extra_info`` is the message's handle; ``invisible_time`` is in milliseconds."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    extra_info: str
-    offset: int
     invisible_time: int
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
 from mocketmq.remoting.requests import locks, offsets, pulling
+from mocketmq.remoting.requests.queue_headers import QueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
@@ -63,7 +64,7 @@ async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
     return response
 
 
-async def _max_offset(call: RemotingCall[offsets.QueueHeader]) -> Response:
+async def _max_offset(call: RemotingCall[QueueHeader]) -> Response:
     registered = call.broker.registry.brokers[call.channel.share.position]
     until_us = call.broker.replication.replicated_us(registered)
     queue = call.broker.registry.topics.find_queue(call.header.topic, call.header.queue_id)

@@ -13,6 +13,7 @@ from mocketmq.remoting.channel import queue_name
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.connections import subscription_data
+from mocketmq.remoting.requests.queue_headers import QueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import GroupHeader, Int32, RequestHeader, TopicHeader
@@ -55,11 +56,9 @@ class BrokerConsumeStatsHeader(RequestHeader):
     is_order: bool
 
 
-class QueryConsumeQueueHeader(RequestHeader):
+class QueryConsumeQueueHeader(QueueHeader):
     """Requests up to ``at_most`` entries, beginning at offset ``start``."""
 
-    topic: str
-    queue_id: Int32
     start: int
     at_most: Int32
     consumer_group: str | None = None

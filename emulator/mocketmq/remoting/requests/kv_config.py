@@ -10,19 +10,17 @@ from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import RequestHeader
 
 
-class PutConfigHeader(RequestHeader):
-    """A value with its namespace and key."""
-
-    namespace: str
-    key: str
-    value: str
-
-
 class ConfigKeyHeader(RequestHeader):
     """Header of requests about one value."""
 
     namespace: str
     key: str
+
+
+class PutConfigHeader(ConfigKeyHeader):
+    """A value with its namespace and key."""
+
+    value: str
 
 
 class NamespaceHeader(RequestHeader):

@@ -15,6 +15,7 @@ from mocketmq.remoting.access_rule import KEY, administers, consumes, reads
 from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader, QueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader
@@ -24,38 +25,23 @@ END: Final = -1
 """Timestamp that means the end of a queue."""
 
 
-class QueryConsumerOffsetHeader(RequestHeader):
+class QueryConsumerOffsetHeader(ConsumerQueueHeader):
     """If ``set_zero_if_not_found`` is false, the client chooses where a group without an offset begins."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     set_zero_if_not_found: bool = True
 
 
-class UpdateConsumerOffsetHeader(RequestHeader):
+class UpdateConsumerOffsetHeader(ConsumerQueueHeader):
     """An offset to commit."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     commit_offset: int
 
 
-class SearchOffsetHeader(RequestHeader):
+class SearchOffsetHeader(QueueHeader):
     """``timestamp`` is in milliseconds. Only 5.x clients send ``boundary_type``: ``lower`` or ``upper``."""
 
-    topic: str
-    queue_id: Int32
     timestamp: int
     boundary_type: str | None = None
-
-
-class QueueHeader(RequestHeader):
-    """Header of requests that name only a queue."""
-
-    topic: str
-    queue_id: Int32
 
 
 OFFSETS: Final = RequestFamily("Offsets")

@@ -20,9 +20,10 @@ from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.queue_numbers import at_broker
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.acknowledging import checked_invisible_us
+from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader
 from mocketmq.remoting.wire.body import MAX_TEXT
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32, RequestHeader
+from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,
     NOT_IN_ORDER,
@@ -37,12 +38,9 @@ from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queue import Queue
 
 
-class PopMessageHeader(RequestHeader):
+class PopMessageHeader(ConsumerQueueHeader):
     """Times are in milliseconds. A negative ``queue_id`` means all queues; ``exp`` is the filter."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     max_msg_nums: Int32
     invisible_time: int
     poll_time: int
@@ -54,33 +52,23 @@ class PopMessageHeader(RequestHeader):
     attempt_id: str = ""
 
 
-class NotificationHeader(RequestHeader):
+class NotificationHeader(ConsumerQueueHeader):
     """Fields are as in :class:`PopMessageHeader`. ``poll_time`` is the time to wait, in milliseconds."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     poll_time: int
     born_time: int = 0
     order: bool = False
     attempt_id: str = ""
 
 
-class PeekMessageHeader(RequestHeader):
+class PeekMessageHeader(ConsumerQueueHeader):
     """Fields are as in :class:`PopMessageHeader`, without the times."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     max_msg_nums: Int32
 
 
-class PollingInfoHeader(RequestHeader):
+class PollingInfoHeader(ConsumerQueueHeader):
     """A negative ``queue_id`` means all queues."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
 
 
 _TOO_LATE_MS: Final = 500

@@ -14,18 +14,16 @@ from mocketmq.remoting.access_rule import consumes
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.membership import check_kind, filter_of
+from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
-from mocketmq.remoting.wire.header import Int32, RequestHeader
+from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from mocketmq.remoting.wire.record import encode_record
 
 
-class PullMessageHeader(RequestHeader):
+class PullMessageHeader(ConsumerQueueHeader):
     """``suspend_timeout_millis`` is the time to wait for messages; ``sub_version`` is in milliseconds."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     queue_offset: int
     max_msg_nums: Int32
     sys_flag: Int32

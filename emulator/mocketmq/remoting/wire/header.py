@@ -6,7 +6,7 @@ another name. Fields without a default are mandatory.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_type_hints
 
 import msgspec
 
@@ -118,10 +118,10 @@ class HeaderReader:
 def _fields(header: type[RequestHeader], names: Mapping[str, str]) -> Sequence[_Field]:
     declared, defaults = header.__struct_fields__, header.__struct_defaults__
     default_of = dict(zip(declared[len(declared) - len(defaults) :], defaults, strict=True))
+    kinds = get_type_hints(header, include_extras=True)
     fields: list[_Field] = []
     for name in declared:
-        annotation = header.__annotations__[name]
-        kind = next(kind for kind in _KINDS if annotation in (kind, kind | None))
+        kind = next(kind for kind in _KINDS if kinds[name] in (kind, kind | None))
         first, *others = name.split("_")
         wire = names.get(name, first + "".join(map(str.capitalize, others)))
         fields.append((wire, *_KINDS[kind], name not in default_of, default_of.get(name)))
