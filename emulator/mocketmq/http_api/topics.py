@@ -7,7 +7,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.access.needs import Action
-from mocketmq.broker.lite.lite_topic_list import LiteTopicState
 from mocketmq.broker.registry.topic import (
     ABSENT,
     MAX_LITE_EXPIRATION,
@@ -196,7 +195,9 @@ async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
     """Returns the lite topics of a topic, or a page of those that match."""
     listing = call.broker.lite_topic_list
     page, count, next_after = which.page_of(listing.of(which.topic))
-    return LiteTopicsOut([_lite_topic_out(listing.state(one)) for one in page], count, next_after)
+    states = map(listing.state, page)
+    found = [answer_from(LiteTopicOut, one, max_offset=one.next_offset) for one in states]
+    return LiteTopicsOut(found, count, next_after)
 
 
 @Route(
@@ -254,10 +255,6 @@ def _placed(call: ApiCall, topic: TopicIn, given: list[BrokerQueuesIn]) -> Mappi
 
 def _is_of_users(found: Topic) -> bool:
     return not found.is_system and not found.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
-
-
-def _lite_topic_out(state: LiteTopicState) -> LiteTopicOut:
-    return answer_from(LiteTopicOut, state, max_offset=state.next_offset)
 
 
 def _topic_out(call: ApiCall, found: Topic) -> TopicOut:

@@ -36,7 +36,7 @@ async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
         raise RemotingError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
     body = {
         "connectionSet": list(map(_connection, members)),
-        "consumeFromWhere": max(members, key=_seen_us).consumers[name].starts,
+        "consumeFromWhere": max(members, key=lambda member: member.seen_us).consumers[name].starts,
         "consumeType": group.kind,
         "messageModel": group.model,
         "subscriptionTable": {topic: subscription_data(each) for topic, each in group.subscriptions.items()},
@@ -99,7 +99,3 @@ def _connection(member: Member) -> dict[str, Any]:
         "language": member.language,
         "version": member.version,
     }
-
-
-def _seen_us(member: Member) -> int:
-    return member.seen_us
