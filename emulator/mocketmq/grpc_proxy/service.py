@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -52,25 +53,20 @@ UNARY: Final[dict[str, _Handle]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Service:
     """The handlers of all RPCs; ``answered`` counts them by RPC and code."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        settings: Settings,
-        access: Access | None,
-        memory: Memory,
-        tap: DoorTap | None = None,
-    ) -> None:
+    _broker: Broker
+    _settings: Settings
+    _access: Access | None
+    _memory: Memory
+    _tap: DoorTap | None = None
+
+    def __post_init__(self) -> None:
         self.answered: Counter[tuple[str, int]] = Counter()
-        self._broker = broker
-        self._settings = settings
-        self._access = access
-        self._memory = memory
-        self._tap = tap
         self._converter = receiving.Converter()
-        self._clients = GrpcClients(broker.registry.clients)
+        self._clients = GrpcClients(self._broker.registry.clients)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def rpcs(self) -> dict[str, Rpc]:

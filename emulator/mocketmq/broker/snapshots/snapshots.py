@@ -6,6 +6,7 @@ timer's lock; sends wait a few milliseconds. ``restorer`` restores a state.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -134,23 +135,18 @@ def check_size(size: int) -> None:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Snapshots:
     """All snapshots of the broker."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        clock: Clock,
-        committed: CommittedOffsets,
-        capture: Callable[[], Awaitable[CapturedState]],
-        restorer: Restorer,
-    ) -> None:
-        """``capture`` is :func:`capture_state` of this broker."""
-        self.shelf = _shelf_of(settings)
-        self._clock = clock
-        self._committed = committed
-        self._copy_state = capture
-        self._restorer = restorer
+    _settings: Settings
+    _clock: Clock
+    _committed: CommittedOffsets
+    _copy_state: Callable[[], Awaitable[CapturedState]]  # :func:`capture_state` of this broker
+    _restorer: Restorer
+
+    def __post_init__(self) -> None:
+        self.shelf = _shelf_of(self._settings)
         self._busy = asyncio.Lock()  # one save or restore at a time
 
     # Look

@@ -103,29 +103,22 @@ class SentMessage:
         return self.positions[-1] if self.positions else None
 
 
+@dataclass(eq=False, repr=False)
 class SentMessages:
     """Messages of one topic or every topic that match the conditions. :meth:`follow` reads new ones.
 
     ``forgotten`` counts forgotten messages beyond ``MAX_KEPT``, and ``forgotten_positions`` their deliveries.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        topics: Topics,
-        schemes: SchemeSet,
-        topic: str | None,
-        matcher: MessageMatcher,
-        max_message_bytes: int,
-    ) -> None:
+    _store: Store
+    _topics: Topics
+    _schemes: SchemeSet
+    _topic: str | None
+    _matcher: MessageMatcher
+    _max_message_bytes: int
+
+    def __post_init__(self) -> None:
         self.forgotten = self.forgotten_positions = 0
-        self._database = store.database
-        self._writer = store.writer
-        self._topics = topics
-        self._schemes = schemes
-        self._topic = topic
-        self._matcher = matcher
-        self._max_message_bytes = max_message_bytes
         self._read_to: int | None = None
         self._kept_outside = -1
         self._last_number = -1
@@ -146,20 +139,22 @@ class SentMessages:
 
     async def follow(self) -> None:
         """Read the messages sent, delivered or given back since the last call. Raises a StoreError."""
-        kept, end = self._writer.kept_outside, self._writer.next_log_offset
+        kept, end = self._store.writer.kept_outside, self._store.writer.next_log_offset
         # Messages outside of the store first. A message delivered in between is then found twice, not never.
         if kept != self._kept_outside:
             await self._follow_outside()
             self._kept_outside = kept
         if self._read_to is None:
-            rows = await self._database.rows(_START)
+            rows = await self._store.database.rows(_START)
             self._read_to = rows[0][0] if rows else end
         while self._read_to < end:
             until = min(self._read_to + _STEP, end)
             if self._topic is None:
-                rows = await self._database.rows(_OF_ALL, (self._read_to, until))
+                rows = await self._store.database.rows(_OF_ALL, (self._read_to, until))
             else:
-                rows = await self._database.rows(_OF_TOPIC, (self._read_to, until, self._topic, self._topic))
+                rows = await self._store.database.rows(
+                    _OF_TOPIC, (self._read_to, until, self._topic, self._topic)
+                )
             await self._add([RecordRow._make(row) for row in rows])
             self._read_to = until
 
@@ -242,7 +237,7 @@ class SentMessages:
             return {record.log_offset for record in matching}
         found: set[int] = set()
         for some in _in_steps(matching):
-            messages = await messages_at(self._database, [record.log_offset for record in some])
+            messages = await messages_at(self._store.database, [record.log_offset for record in some])
             found.update(offset for offset, one in messages.items() if not self._body_differs(one))
         return found
 
@@ -338,13 +333,13 @@ class SentMessages:
         offsets = iter(waiting)
         while batch := list(islice(offsets, 500)):
             sql = _NOT_DELIVERED.format(marks=",".join("?" * len(batch)))
-            for offset, is_lost in await self._database.rows(sql, batch):
+            for offset, is_lost in await self._store.database.rows(sql, batch):
                 waiting[offset].is_lost = bool(is_lost)
                 waiting[offset].is_cancelled = not is_lost
 
     async def contents(self, some: Sequence[SentMessage]) -> dict[int, StoredMessage]:
         """The records of these messages by :attr:`SentMessage.record`. Removed records are omitted."""
-        found = await messages_at(self._database, [sent.record for sent in some if not sent.is_outside])
+        found = await messages_at(self._store.database, [sent.record for sent in some if not sent.is_outside])
         for sent in some:
             if sent.is_outside and (waiting := await self._schemes.numbered(sent.record)):
                 found[sent.record] = waiting

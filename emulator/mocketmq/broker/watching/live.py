@@ -102,27 +102,20 @@ class Look:
     encoded: bytes | None = field(init=False, default=None)
 
 
+@dataclass(eq=False, repr=False)
 class Live:
     """Takes looks while there are watchers."""
 
-    def __init__(
-        self,
-        store: Store,
-        levels: LevelQueues,
-        held: HeldDeliveries,
-        schemes: SchemeSet,
-        polls: Polls,
-        records: StoredRecords,
-    ) -> None:
-        self._clock = store.clock
-        self._writer = store.writer
-        self._levels = levels
-        self._held = held
-        self._schemes = schemes
-        self._polls = polls
-        self._records = records
-        self._curves = DueCurves(store.database, levels, schemes)
-        self._lateness = RecentLateness(store)
+    _store: Store
+    _levels: LevelQueues
+    _held: HeldDeliveries
+    _schemes: SchemeSet
+    _polls: Polls
+    _records: StoredRecords
+
+    def __post_init__(self) -> None:
+        self._curves = DueCurves(self._store.database, self._levels, self._schemes)
+        self._lateness = RecentLateness(self._store)
         self._task: asyncio.Task[None] | None = None
         self.readers = 0
         self._latest: Look | None = None
@@ -197,7 +190,7 @@ class Live:
         self.forget()
 
     async def _run(self) -> None:
-        begin = self._writer.next_log_offset
+        begin = self._store.writer.next_log_offset
         with self._polls.listening((ANYTHING,)) as changed:
             while True:
                 changed.clear()
@@ -212,7 +205,7 @@ class Live:
                         await changed.wait()
 
     async def _look(self, begin: int) -> Look:
-        end = self._writer.next_log_offset
+        end = self._store.writer.next_log_offset
         records = await self._records.between(begin, end, MAX_RECORDS) if begin < end else []
         outside = await self._new_outside()
         await self._lateness.follow()
@@ -221,7 +214,7 @@ class Live:
         return Look(state, begin, end, _newest_first([*outside, *records]), missed)
 
     async def _new_outside(self) -> list[RecordSummary]:
-        kept = self._writer.kept_outside
+        kept = self._store.writer.kept_outside
         if kept == self._kept_outside or self._schemes.timed_figures().pending > _MAX_OUTSIDE:
             return []
         self._kept_outside = kept
@@ -248,17 +241,17 @@ class Live:
         lanes = [_with_held(lane, overdue.get(lane.level or TIMED, [])) for lane in lanes]
         stored_per_s, delivered_per_s = self._rates()
         return LiveState(
-            self._clock.now_us(),
+            self._store.clock.now_us(),
             wall_us(),
-            self._clock.mode,
-            self._clock.rate,
+            self._store.clock.mode,
+            self._store.clock.rate,
             self._schemes.pending,
             await self._next_due(lanes),
             lanes,
             LiveLateness(self._lateness.in_all(), self._lateness.by_level(), self._lateness.in_time()),
             stored_per_s,
             delivered_per_s,
-            self._writer.commits,
+            self._store.writer.commits,
         )
 
     def _curve_of_timed(self) -> Curve:
@@ -295,7 +288,7 @@ class Live:
 
     def _rates(self) -> tuple[float, float]:
         now_us = steady_us()
-        stored = self._writer.next_log_offset + self._writer.kept_outside
+        stored = self._store.writer.next_log_offset + self._store.writer.kept_outside
         self._counts.append((now_us, stored, self._schemes.delivered))
         while len(self._counts) > 2 and self._counts[1][0] <= now_us - _RATE_S * US_PER_S:
             self._counts.popleft()
