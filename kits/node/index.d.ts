@@ -1,11 +1,12 @@
 /**
  * A RocketMQ broker for tests: mocketmq, in a process of its own.
  *
- * The first `start` of a test process starts the broker, which ends with the process. It is found at
- * MOCKETMQ_URL, else in the bundle (a folder or an archive) that MOCKETMQ_BUNDLE names, else on the PATH.
+ * The first `start` of a test process starts the broker, which ends with the process. The kit uses the broker at
+ * MOCKETMQ_URL, else the program in the bundle (a folder or an archive) that MOCKETMQ_BUNDLE names, else `mocketmq`
+ * on the PATH.
  */
 
-/** Choose a broker. Equal options give the same broker. */
+/** Options of a broker. Calls with equal options share a broker. */
 export interface Options {
   /** `manual` (the default), `real`, or `xN` for N times as fast. */
   clock?: 'manual' | 'real' | `x${number}`;
@@ -25,17 +26,17 @@ export interface Options {
 /** The stage of a message. */
 export type Stage = 'sent' | 'delivered' | 'acknowledged' | 'dead';
 
-/** Options of a message to send. At most one of the last three is set. */
+/** Options of a message to send. A message has at most one kind of delay. */
 export interface SendOptions {
   tag?: string;
   keys?: string[];
   properties?: Record<string, string>;
   delayLevel?: number;
-  /** On the broker's clock, such as '90s' or '1h30m'. */
+  /** Delay on the broker's clock, such as '90s' or '1h30m'. */
   delay?: string;
-  /** The same in milliseconds. */
+  /** Delay on the broker's clock, in milliseconds. */
   delayMs?: number;
-  /** Milliseconds since the epoch by the wall clock, even if the broker's clock was moved. */
+  /** Due time: milliseconds since the epoch by the wall clock, even if the broker's clock was moved. */
   startDeliverMs?: number;
 }
 
@@ -57,23 +58,23 @@ export interface Like {
 
 /** Conditions, number of messages and time limit. */
 export interface Wanted extends Like {
-  /** Without it, at least one. */
+  /** Number of messages; by default, at least one. */
   count?: number;
   /** Real milliseconds to wait; 5,000 by default. */
   within?: number;
   /**
-   * Moves the clock while waiting, by this much at most, in milliseconds or as in `1d`: to each instant that the
-   * messages wait for, such as their due times and retries.
+   * While waiting, moves the clock to each instant that the messages wait for, such as due times and retries, by at
+   * most this much: a number of milliseconds, or a text such as `1d`.
    */
   advance?: number | string;
 }
 
-/** The consumer group that acknowledged, which is needed, or whose dead letter it is. */
+/** Adds the consumer group: required for `acknowledged`, optional for `dead`. */
 export type WantedAt<S extends Stage> = S extends 'acknowledged'
   ? Wanted & { group: string }
   : S extends 'dead' ? Wanted & { group?: string } : Wanted;
 
-/** The last argument: it may be left out where no group is needed. */
+/** The last argument, which is optional unless the stage requires a group. */
 export type Arguments<S extends Stage> = S extends 'acknowledged' ? [wanted: WantedAt<S>] : [wanted?: WantedAt<S>];
 
 /** A sent message with its outcome. */
@@ -158,7 +159,7 @@ export interface BrokerState {
   inRoutesUntilMs: number | null;
   /** Delayed messages that are due and wait for the broker to start again. */
   held: number;
-  /** That of the master. Null without remoting. */
+  /** The port of the master; null without remoting. */
   port: number | null;
   /** Null without a slave, like `slaveState`. */
   slavePort: number | null;
@@ -169,7 +170,7 @@ export interface BrokerState {
 
 /** A broker for tests. Refused requests reject with BrokerError, failed expectations with AssertionError. */
 export interface Mocketmq {
-  /** `host:port` for RocketMQ's remoting clients; of several name servers, with semicolons between. */
+  /** `host:port` for RocketMQ's remoting clients; semicolons separate several name servers. */
   readonly nameServer: string;
   /** `host:port` for RocketMQ 5's gRPC clients. */
   readonly endpoints: string;
@@ -180,7 +181,7 @@ export interface Mocketmq {
   start(): Promise<Mocketmq>;
   /** Remove messages, offsets, faults and expectations, and set the clock back to its start. */
   reset(): Promise<void>;
-  /** Save the broker's whole state under a name. A snapshot that has the name is replaced. */
+  /** Save the broker's whole state under a name. Replaces an existing snapshot of this name. */
   saveSnapshot(name: string): Promise<void>;
   /** Go back to a snapshot. Clients stay connected. */
   restoreSnapshot(name: string): Promise<void>;
@@ -206,9 +207,9 @@ export interface Mocketmq {
   /** The brokers of the cluster, `broker-a` first. */
   brokers(): Promise<BrokerState[]>;
   /**
-   * End a broker's connections and close its ports. Routes name it for another 120 s of its clock. It `loses` what it
-   * stored in the last `200ms` of its clock, `nothing`, or what is `unreplicated`; by default, what its setting
-   * `crash_loses` says. Resolves to how many messages it has lost.
+   * End a broker's connections and close its ports. Routes name it for another 120 s of its clock. `loses` is a
+   * duration such as `200ms` (the broker loses the messages of this time before the crash), `nothing`, or
+   * `unreplicated`; by default, its setting `crash_loses` decides. Resolves to the number of lost messages.
    */
   crashBroker(name: string, how?: { loses?: string }): Promise<number>;
   /** Shut a broker down, which takes it out of all routes at once. */
@@ -227,7 +228,7 @@ export interface Mocketmq {
   setBrokerReadOnly(name: string, readOnly?: boolean): Promise<void>;
   /** The broker's events since the reset, one per line. */
   story(): Promise<string>;
-  /** A request of the JSON API that has no method here. */
+  /** Send a request to the JSON API, for operations without a method here. */
   call<T = any>(method: string, path: string, body?: unknown): Promise<T>;
 }
 
@@ -239,7 +240,7 @@ export class BrokerError extends Error {
   readonly allowed?: string;
 }
 
-/** The broker of this process, empty, started if there is none yet. */
+/** Return the broker of this process after a reset; the first call starts it. */
 export function start(options?: Options): Promise<Mocketmq>;
 
 /** Stop all brokers that this process started. They also stop at its end. */
@@ -252,7 +253,7 @@ export interface Hooks {
 }
 
 /**
- * A broker that is started for the first test and reset before each. The report of a failed test has its story.
+ * A broker that is started for the first test and reset before each. The report of a failed test shows its events.
  * Its addresses are known from the first `beforeEach` on, or after `await broker.start()`.
  */
 export function useMocketmq(hooks: Hooks, options?: Options): Mocketmq;
