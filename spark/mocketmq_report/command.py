@@ -146,7 +146,7 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
     "rules",
     multiple=True,
     type=_Parsed("rule", compare.parse_rule),
-    help="Fail if this is true against the baseline, such as 'p99 > 1.5x' or 'level=* max > +50ms'.",
+    help="Fail if this holds against the baseline, such as 'p99 > 1.5x' or 'level=* max > +50ms'.",
 )
 @click.option(
     "--on-time",
@@ -238,7 +238,7 @@ def report(
             "--class-archive only speeds up Spark reports; it cannot be combined with --quick or --follow"
         )
     if follow and options["delay_limits"]:
-        raise click.UsageError("--delay-limits judges a whole ledger; it cannot be combined with --follow")
+        raise click.UsageError("--delay-limits needs a whole ledger; it cannot be combined with --follow")
     with failing():
         if follow:
             ended_by_signals(lambda: _follow(data, window, master, chatter))

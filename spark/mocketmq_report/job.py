@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-_ROLLED_UP: Final = "made from rollups, which do not say how many rows were dropped"
+_ROLLED_UP: Final = "made from rollups, which do not record how many rows were dropped"
 
 
 class Job(NamedTuple):
@@ -148,7 +148,7 @@ def _measure(runner: ReportRunner, job: Job, progress: ProgressCallback) -> _Mea
     if rollups := rollup.find_rollups(Places(runner.spark), job.data):
         if job.delay_limits is not None:
             raise RefusedError(
-                "--delay-limits judges each delay, and a rollup has none: give the data itself"
+                "--delay-limits needs each delay, and a rollup contains none: give the data itself"
             )
         found = rollup.load(rollups, files, progress)
         progress("making tables", 0, None)

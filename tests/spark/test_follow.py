@@ -166,7 +166,7 @@ async def test_a_missing_broker_is_reported_and_awaited(
         await broker.send("orders", "hello", delay_level=1)
         await broker.advance("1s")
     async with followed(spark, data) as screen:
-        await screen.shows(f"no broker seems to run on {data}")
+        await screen.shows(f"no broker seems to be running on {data}")
         await screen.row("1", "1")
         async with started(data) as broker:
             assert "no broker" not in await screen.shows("the broker was started again")

@@ -331,7 +331,9 @@ def _compared(
         failures += ours.unknown or [f"in the baseline {why}" for why in theirs.unknown]
         for (group, value), before in zip(ours.values.items(), theirs.values.values(), strict=False):
             if before < 0 and rule.times != 1:
-                failures.append(f"{group}: the baseline's {metric} is below 0, and has no multiple")
+                failures.append(
+                    f"{group}: the baseline's {metric} is negative, so no multiple of it is meaningful"
+                )
             else:
                 compared.append(_ComparedGroup(group, value, before))
     if not compared and not failures:

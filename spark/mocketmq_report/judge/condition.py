@@ -162,7 +162,9 @@ class _ConditionParser:
         if cutoff is None:
             return None
         if word != "on_time":
-            raise self._wrong(f"{word} takes nothing in parentheses, only on_time(100ms) does")
+            raise self._wrong(
+                f"{word} does not accept a value in parentheses; only on_time does, as in on_time(100ms)"
+            )
         try:
             return parse_duration_us(cutoff.strip(), "on_time's duration")
         except InvalidArgumentError as error:

@@ -160,5 +160,5 @@ def _limit(condition: Condition) -> Fraction:
         return share
     meant = f" (did you mean {text}{_UNITS[kind]}?)" if _NUMBER.fullmatch(text) and kind in _UNITS else ""
     raise condition.wrong(
-        f"{shorten(text)} is not a limit of {condition.metric}, which takes {_ALLOWED[kind]}{meant}"
+        f"{shorten(text)} is not a limit of {condition.metric}, which accepts {_ALLOWED[kind]}{meant}"
     )

@@ -67,7 +67,7 @@ def follow(
                     except StoreError as error:
                         trouble = str(error)
                         continue
-                    trouble = None if now.is_running else f"no broker seems to run on {path}"
+                    trouble = None if now.is_running else f"no broker seems to be running on {path}"
                     anew = (
                         "another store has taken its place"
                         if now.store != before.store

@@ -334,7 +334,7 @@ def test_values_below_0_have_no_multiple() -> None:
         text="min < 2x",
         passed=False,
         actual="not measured",
-        reason="total: the baseline's min is below 0, and has no multiple",
+        reason="total: the baseline's min is negative, so no multiple of it is meaningful",
     )
     assert judged("min < -5us", early, early).passed
 

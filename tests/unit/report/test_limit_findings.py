@@ -190,7 +190,7 @@ def test_a_rollup_cannot_be_judged(tmp_path: Path) -> None:
     runner().invoke(command.report, [str(LEDGER), "--quick", "--rollup", rollup, "--out", out])
     done = runner().invoke(command.report, [rollup, "--quick", "--delay-limits", "sqs", "--out", out])
     assert done.exit_code == 3
-    assert "a rollup has none: give the data itself" in done.stderr
+    assert "a rollup contains none: give the data itself" in done.stderr
 
 
 @pytest.mark.parametrize("more", [["--delay-limits", "nonsense"], ["--delay-limits", "sqs", "--follow"]])

@@ -116,9 +116,9 @@ _METRICS = (
     " pending, cancelled, expired, lost, repeats, forced, silent, disorder, read, kept, dropped, skewed,"
     " impossible, broken, count, on_time(100ms)"
 )
-_TIME = "which takes a duration such as 50ms, 1.5s or 1h30m"
-_COUNT = "which takes a whole number such as 0, without a unit"
-_SHARE = "which takes a share from 0% to 100%, such as 99.9%"
+_TIME = "which accepts a duration such as 50ms, 1.5s or 1h30m"
+_COUNT = "which accepts a whole number such as 0, without a unit"
+_SHARE = "which accepts a share from 0% to 100%, such as 99.9%"
 _OPERATORS = "allowed: <= < >= > == !="
 _PERCENTILE = (
     "is not a percentile; allowed: above 0 and below 100, such as p50 or p99.95, and min and max; no more"
@@ -164,7 +164,11 @@ _SCOPES = "allowed: total, level=, scheme=, profile=, topic=, broker=, run="
         ("on-time >= 9%", 1, f"there is no metric 'on-time' (did you mean on_time?); {_METRICS}"),
         ("level=3 lots == 0", 9, f"there is no metric 'lots' (did you mean lost?); {_METRICS}"),
         ("quux == 0", 1, f"there is no metric 'quux'; {_METRICS}"),
-        ("max(5ms) < 1s", 1, "max takes nothing in parentheses, only on_time(100ms) does"),
+        (
+            "max(5ms) < 1s",
+            1,
+            "max does not accept a value in parentheses; only on_time does, as in on_time(100ms)",
+        ),
         (
             "on_time(5) > 9%",
             1,
