@@ -66,7 +66,7 @@ async def test_a_proxy_of_5_5_needs_the_group_first(pop_duels: Sequence[Duel]) -
         try:
             if duel.version == V5_5:
                 with pytest.raises(
-                    ClusterError, match="group nobodys does not exist, and a proxy creates none"
+                    ClusterError, match="group nobodys does not exist, and a proxy does not create groups"
                 ):
                     await cluster.open(topic, "nobodys")
             else:

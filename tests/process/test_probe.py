@@ -134,10 +134,10 @@ async def test_refusal_by_the_cluster_is_reported(tmp_path: Path) -> None:
         told = await refused(broker, tmp_path, "--levels", "1,9")
         assert (told.code, told.stderr) == (1, "Error: there is no level 9: the cluster has 1s 2s\n")
         for operation, sentence in {
-            "PULL_MESSAGE": "group mocketmq-probe may not read topic mocketmq-probe: ",
-            "SEND_MESSAGE": "the cluster refuses a message: ",
-            "GET_MAX_OFFSET": "broker broker-a does not report the end of topic mocketmq-probe: ",
-            "GET_ROUTEINFO_BY_TOPIC": "the name server gives no route of topic mocketmq-probe: ",
+            "PULL_MESSAGE": "group mocketmq-probe cannot read topic mocketmq-probe: ",
+            "SEND_MESSAGE": "the cluster refused a message: ",
+            "GET_MAX_OFFSET": "broker broker-a did not report the end of topic mocketmq-probe: ",
+            "GET_ROUTEINFO_BY_TOPIC": "the name server returned no route for topic mocketmq-probe: ",
         }.items():
             await client.add_fault("refuse", error="NO_PERMISSION", operation=operation)
             told = await refused(broker, tmp_path, "--levels", "1")
@@ -149,8 +149,8 @@ async def test_refusal_by_the_cluster_is_reported(tmp_path: Path) -> None:
         await client.add_fault("refuse", error="NO_PERMISSION", operation="UPDATE_AND_CREATE_TOPIC")
         told = await refused(broker, tmp_path, "--levels", "1")
         assert told.code == 1
-        assert "topic mocketmq-probe does not exist, and broker broker-a does not create it: " in told.stderr
-        assert "name a topic that exists with --topic" in told.stderr
+        assert "topic mocketmq-probe does not exist, and broker broker-a did not create it: " in told.stderr
+        assert "name an existing topic with --topic" in told.stderr
         await client.clear_faults()
         made = await probed(cluster_of(broker, "remoting"), plan(levels=(1,), each=2))
         assert len(made.rows) == 2  # the probe has created the topic
@@ -182,7 +182,7 @@ async def test_probe_signs_with_an_account(tmp_path: Path) -> None:
         (["--out", "probe.parquet"], 2, "a name that ends in .csv"),
         (["--out", "there.csv"], 2, "there.csv exists: give another name with --out"),
         (["--out", "no/where.csv"], 2, "no/where.csv cannot be written: No such file or directory"),
-        (["--access-key", "me"], 2, "--access-key and --secret-key are needed together"),
+        (["--access-key", "me"], 2, "give both --access-key and --secret-key, or neither"),
     ],
 )
 async def test_errors_are_reported_before_anything_is_sent(
@@ -203,5 +203,5 @@ async def test_without_a_name_server_nothing_is_written(tmp_path: Path) -> None:
     out = tmp_path / "probe.csv"
     told = await command("--name-server", "127.0.0.1:9", "--out", str(out))
     assert (told.code, told.stdout) == (3, "")
-    assert told.stderr.startswith("Error: no name server: 127.0.0.1:9 cannot be reached: ")
+    assert told.stderr.startswith("Error: no name server answered: 127.0.0.1:9 cannot be reached: ")
     assert not out.exists()

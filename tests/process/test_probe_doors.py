@@ -184,7 +184,9 @@ async def test_tls_accepts_a_self_signed_certificate_as_authority(door: str, tmp
         assert (await by(None, trusts_anybody=True)).offsets
         with pytest.raises(NoAnswerError, match="its certificate is not trusted") as told:
             await by(None)
-    assert "give its authority with --tls-ca FILE, or trust any with --tls-insecure" in str(told.value)
+    assert "name its authority with --tls-ca FILE, or trust any certificate with --tls-insecure" in str(
+        told.value
+    )
 
 
 # Refusals
@@ -196,8 +198,8 @@ async def test_a_wrong_secret_is_reported(door: str) -> None:
         with pytest.raises(ClusterError) as told:
             await probed(cluster_of(broker, door, credentials=Credentials("me", "wrong")), SOON)
     assert {
-        "grpc": "the proxy gives no route of topic mocketmq-probe: Check signature failed for accessKey=me",
-        "aliyun": "group mocketmq-probe may not receive from topic mocketmq-probe: the secret is wrong",
+        "grpc": "the proxy returned no route for topic mocketmq-probe: Check signature failed for",
+        "aliyun": "group mocketmq-probe cannot receive from topic mocketmq-probe: the secret is wrong",
     }[door] in str(told.value)
 
 
@@ -208,7 +210,7 @@ async def test_a_temporary_key_of_aliyun_is_sent_with_its_token() -> None:
         )
         assert found.offsets
         with pytest.raises(
-            ClusterError, match="needs its STS token in the header security-token; none was sent"
+            ClusterError, match="needs its STS token in the header security-token; no token was sent"
         ):
             await probed(cluster_of(broker, "aliyun", credentials=Credentials("me", "secret")), SOON)
 
@@ -219,16 +221,16 @@ async def test_a_missing_topic_is_reported(door: str) -> None:
         with pytest.raises(ClusterError) as told:
             await probed(cluster_of(broker, door), SOON)
     assert {
-        "grpc": "topic mocketmq-probe does not exist, and a proxy creates none: create it with type DELAY,"
-        " or name another with --topic: ",
-        "aliyun": "make the topic with the type of scheduled messages, or name another with --topic: ",
+        "grpc": "topic mocketmq-probe does not exist, and a proxy does not create topics: create it with type"
+        " DELAY, or name another with --topic: ",
+        "aliyun": "create the topic for scheduled messages, or name another with --topic: ",
     }[door] in str(told.value)
 
 
 async def test_a_topic_of_another_type_is_reported() -> None:
     async with forked_broker() as broker, Client(broker.url) as client:
         await client.put_topic(TOPIC, type="normal")
-        with pytest.raises(ClusterError, match="is not of type DELAY: it takes NORMAL messages"):
+        with pytest.raises(ClusterError, match="is not of type DELAY: it accepts NORMAL messages"):
             await probed(cluster_of(broker, "grpc"), SOON)
 
 
@@ -237,7 +239,7 @@ async def test_a_too_long_delay_is_reported(door: str, days: int) -> None:
     delays_us = *SOON.delays_us, days * 86_400 * US_PER_S
     async with forked_broker() as broker:
         with pytest.raises(
-            ClusterError, match=f"the cluster refuses a message delayed by {days}d: .*(24 h|40d)"
+            ClusterError, match=f"the cluster refused a message delayed by {days}d: .*(24 h|40d)"
         ):
             await probed(cluster_of(broker, door), SOON._replace(delays_us=delays_us))
 
@@ -279,7 +281,7 @@ async def test_an_unreachable_server_is_reported(kind: Any) -> None:
         (["--grpc", "h:1", "--tls-ca", "no.pem"], "--tls-ca is 'no.pem'; allowed: a PEM file"),
         (
             ["--grpc", "h:1", "--tls-ca", "a", "--tls-insecure"],
-            "--tls-ca and --tls-insecure exclude each other",
+            "--tls-ca and --tls-insecure cannot be combined",
         ),
         (["--aliyun-http", "h"], "--aliyun-http is 'h'; allowed: http://HOST[:PORT] or https://…"),
         (["--aliyun-http", "http://h", "--tls"], "--aliyun-http is 'http://h'; allowed with TLS: https://…"),

@@ -485,7 +485,7 @@ async def test_a_signal_ends_a_recording_which_has_what_was_read(tmp_path: Path)
             "'0'; allowed: messages a second from 1",
         ),
         ("replay {file} --url {url}", 2, "cannot be read: No such file"),
-        ("replay {bad} --url {url}", 2, "is not a recording: its first line is not the header of one"),
+        ("replay {bad} --url {url}", 2, "is not a recording: its first line is not a recording header"),
         ("replay {new} --url {url}", 2, "has version 2 of the format; allowed: up to 1"),
         ("replay {torn} --url {url}", 2, "line 2: Object missing required field `sent_at`"),
         ("replay {when} --url {url}", 2, "line 2: sent_at is 'noon'; allowed: epoch milliseconds"),

@@ -319,7 +319,7 @@ async def test_a_killed_broker_leaves_a_file_that_is_read_up_to_its_last_whole_l
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (("--record-mask", "keys"), "nothing without record or record_requests"),
+        (("--record-mask", "keys"), "no value unless record or record_requests is set"),
         (("--record-requests", "{file}", "--record-mask", "phone"), "allowed: body, a path"),
         (("--record-requests", "/no/such/place/r.jsonl"), "--record-requests is '/no/such/place/r.jsonl'"),
         (("--record-requests", "{messages}"), "of another kind, or with other masks"),

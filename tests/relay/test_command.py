@@ -18,7 +18,10 @@ KAFKA = ("relay", "kafka", "--bootstrap", "127.0.0.1:1", "--topic", "delayed")
     [
         (["--longest", "long"], "--longest is 'long'; allowed: a duration such as"),
         (["--json-bodies", "Mars"], "--json-bodies is 'Mars'; allowed: a time zone such as UTC"),
-        (["--pending-topic", "delayed"], "--topic, --pending-topic and --refused-topic must be three topics"),
+        (
+            ["--pending-topic", "delayed"],
+            "--topic, --pending-topic and --refused-topic must name three different topics",
+        ),
         (["--kafka-option", "linger=1"], "--kafka-option is 'linger=1'; allowed: NAME=VALUE"),
         (["--scheme", "wheel"], "'wheel' is not one of 'slots', 'sorted', 'memory'"),
     ],

@@ -46,7 +46,7 @@ class World:
         await asyncio.sleep(0)  # other messages are sent during this turn
         await self.answering.wait()
         if broker.name in self.silent:
-            raise NoAnswerError(f"{broker.address} does not answer")
+            raise NoAnswerError(f"{broker.address} did not answer")
         return 0
 
 
@@ -72,22 +72,22 @@ async def test_silent_broker_is_tried_by_one_message_at_a_time(
     world = World(ONE)
     topics = topics_of(world, monkeypatch)
     world.silent.add("one")
-    assert await outcomes(topics) == ["one:1 does not answer"] * 5
+    assert await outcomes(topics) == ["one:1 did not answer"] * 5
     assert len(world.asked) == 5  # no send knew of the outage yet
-    assert await outcomes(topics) == ["one:1 does not answer"] * 5
+    assert await outcomes(topics) == ["one:1 did not answer"] * 5
     assert len(world.asked) == 5
     world.now_us += 2 * US_PER_S
     world.answering.clear()
     world.news.clear()
     trying = asyncio.create_task(topics.send(ORDERS, MESSAGE))
     await world.news.wait()
-    assert await outcomes(topics) == ["one:1 does not answer"] * 5
+    assert await outcomes(topics) == ["one:1 did not answer"] * 5
     world.now_us += 10 * US_PER_S
     world.answering.set()
     with pytest.raises(NoAnswerError):
         await trying
     world.now_us += 9 * US_PER_S  # the broker is skipped for as long as the failure took
-    assert await outcomes(topics) == ["one:1 does not answer"] * 5
+    assert await outcomes(topics) == ["one:1 did not answer"] * 5
     assert len(world.asked) == 6
     world.silent.clear()
     world.now_us += 2 * US_PER_S

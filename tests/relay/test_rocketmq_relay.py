@@ -61,7 +61,7 @@ REFUSED = {
     "RELAY_DELAY_MS is 'soon'; allowed: milliseconds": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": "soon"},
     "allowed: at most 400d ahead": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": str(401 * 86_400_000)},
     "the real topic nowhere does not exist": {"RELAY_TOPIC": "nowhere", "RELAY_DELAY_MS": "1"},
-    "to which no client may send": {"RELAY_TOPIC": "SCHEDULE_TOPIC_XXXX", "RELAY_DELAY_MS": "1"},
+    "to which clients cannot send": {"RELAY_TOPIC": "SCHEDULE_TOPIC_XXXX", "RELAY_DELAY_MS": "1"},
     "one of the relay's own": {"RELAY_TOPIC": "later-pending", "RELAY_DELAY_MS": "1"},
     "with the relay's properties": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": "1", "long": '"' * 20_000},
 }

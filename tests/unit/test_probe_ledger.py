@@ -93,7 +93,7 @@ def test_early_messages_are_reported() -> None:
     ledger = found({"delivered_ms": NOW_MS + 1_002}, {"delivered_ms": NOW_MS + 900})
     assert late_ms(ledger) == [2, -100]
     assert ledger.notes == [
-        "1 messages came early, by up to 100ms: some brokers round due times down, and some ignore due"
+        "1 messages arrived early, by up to 100ms: some brokers round due times down, and some ignore due"
         " times and deliver at once"
     ]
 

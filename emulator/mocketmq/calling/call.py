@@ -59,8 +59,8 @@ def reason_of(error: BaseException) -> str:
     """Explain why a connection could not be opened, with advice."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted ({error.verify_message}): give its authority with --tls-ca FILE,"
-            " or trust any with --tls-insecure"
+            f"its certificate is not trusted ({error.verify_message}): name its authority with --tls-ca FILE,"
+            " or trust any certificate with --tls-insecure"
         )
     if isinstance(error, ssl.SSLError):
         return f"it does not speak TLS ({error.reason or error})"

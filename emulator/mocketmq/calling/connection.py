@@ -95,9 +95,9 @@ class ClientConnection:
         except TimeoutError:
             if self._last_answer_us < asked_us:
                 # Close the connection, because a hung peer would run all queued requests once it recovers.
-                self._fail("does not answer")
+                self._fail("did not answer")
                 writer.transport.abort()
-            raise NoAnswerError(f"{self.address} does not answer") from None
+            raise NoAnswerError(f"{self.address} did not answer") from None
         finally:
             self._waiting.pop(command.opaque, None)
         return Answer(found.code, found.ext, found.body, found.remark or "", sent_us, answered_us)
@@ -110,7 +110,7 @@ class ClientConnection:
                     async with asyncio.timeout(self._access.call_s):
                         reader, self._writer = await asyncio.open_connection(host, port, ssl=self._access.tls)
                 except TimeoutError:
-                    raise NoAnswerError(f"{self.address} cannot be reached: it does not answer") from None
+                    raise NoAnswerError(f"{self.address} cannot be reached: it did not answer") from None
                 except (OSError, ValueError) as error:
                     raise NoAnswerError(f"{self.address} cannot be reached: {reason_of(error)}") from None
                 self._openings += 1
@@ -162,8 +162,8 @@ async def open_group(
         made = await connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group_body(group))
         if made.code != ResponseCode.SUCCESS:
             raise ClusterError(
-                f"group {group} does not exist, and broker {broker} does not create it: {made.reason};"
+                f"group {group} does not exist, and broker {broker} did not create it: {made.reason};"
                 f" {advice}"
             )
     elif pulled.code == ResponseCode.NO_PERMISSION:
-        raise ClusterError(f"group {group} may not read topic {topic}: {pulled.reason}")
+        raise ClusterError(f"group {group} cannot read topic {topic}: {pulled.reason}")

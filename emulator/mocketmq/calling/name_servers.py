@@ -47,7 +47,7 @@ class NameServers:
         answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
-        route = object_in(answer, f"the name server gives no route of topic {topic}")
+        route = object_in(answer, f"the name server returned no route for topic {topic}")
         addresses = _masters(route["brokerDatas"])
         self.without_master[topic] = {
             each["brokerName"]: queues
@@ -70,17 +70,17 @@ class NameServers:
         until_us = steady_us() + _KNOWN_US
         while (route := await self.route(topic)) is None:
             if steady_us() > until_us:
-                raise ClusterError(f"the name server does not know topic {topic} after its creation")
+                raise ClusterError(f"the name server still does not list topic {topic} after its creation")
             await asyncio.sleep(_AGAIN_S)
         return route
 
     async def masters(self) -> dict[str, str]:
         """Return the address of each broker's master, by the broker's name. Raises ClusterError."""
         answer = await self._ask(RequestCode.GET_BROKER_CLUSTER_INFO)
-        table = object_in(answer, "the name server lists no brokers")["brokerAddrTable"]
+        table = object_in(answer, "the name server listed no brokers")["brokerAddrTable"]
         masters = _masters(table.values())
         if not masters:
-            raise ClusterError("the name server knows no master broker")
+            raise ClusterError("the name server lists no master broker")
         return masters
 
     async def close(self) -> None:
@@ -99,7 +99,7 @@ class NameServers:
             else:
                 self._servers = servers[number:] + servers[:number]
                 return answer
-        raise NoAnswerError(f"no name server: {trouble}")
+        raise NoAnswerError(f"no name server answered: {trouble}")
 
 
 def object_in(answer: Answer, failed: str) -> Mapping[str, Any]:

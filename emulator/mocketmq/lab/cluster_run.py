@@ -54,7 +54,7 @@ class ClusterRun:
         ledger.write(file)
         sent = sorted(each.sent_us for each in probing.sent.values() if each.delay)
         notes = [
-            f"saves, herds and restarts are not measured: {name} may not be filled or restarted by a lab",
+            f"saves, herds and restarts are not measured: {name} must not be filled or restarted by a lab",
             *(f"{count} sends failed: {reason}" for reason, count in probing.failed.items()),
             *ledger.notes,
         ]

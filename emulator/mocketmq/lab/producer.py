@@ -41,7 +41,7 @@ class Producer:
         ext = send_ext(topic, _GROUP, self._sent % _QUEUES, now_us, properties)
         answer = await self._connection.call(RequestCode.SEND_MESSAGE, ext, self._body)
         if answer.code != ResponseCode.SUCCESS:
-            raise ClusterError(f"the broker refuses a message: {answer.reason}")
+            raise ClusterError(f"the broker refused a message: {answer.reason}")
 
     async def try_to_send(self, topic: str, delay: Mapping[str, str]) -> None:
         """Send a message, and count a failure instead of raising it."""

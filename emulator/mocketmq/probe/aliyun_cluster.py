@@ -74,7 +74,7 @@ class AliyunCluster(ProbedCluster):
         try:
             await self._receive(wait_s=0)
         except AliyunRefusedError as error:
-            raise ClusterError(f"group {group} may not receive from topic {topic}: {error}") from None
+            raise ClusterError(f"group {group} cannot receive from topic {topic}: {error}") from None
 
     async def send(self, sent: SentProbe, size: int) -> None:
         """Publish the message with its start-deliver time, which is in the past if it has no delay."""
@@ -145,7 +145,7 @@ class AliyunCluster(ProbedCluster):
             ) as response:
                 content, status = await response.read(), response.status
         except TimeoutError:
-            raise NoAnswerError(f"{self._url} does not answer") from None
+            raise NoAnswerError(f"{self._url} did not answer") from None
         except (ClientError, OSError) as error:
             cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
             raise NoAnswerError(f"{self._url} cannot be reached: {reason_of(cause)}") from None
@@ -191,8 +191,8 @@ def _refusal(document: ET.Element | None, status: int) -> AliyunRefusedError:
         return AliyunRefusedError(f"HTTP {status}", "no reason")
     leaves = _fields(document if document.tag.endswith("Error") else document[0])
     words = {
-        "TopicNotExist": "make the topic with the type of scheduled messages, or name another with --topic: ",
-        "SubscriptionNotExist": "make the group, or name another with --group: ",
+        "TopicNotExist": "create the topic for scheduled messages, or name another with --topic: ",
+        "SubscriptionNotExist": "create the group, or name another with --group: ",
     }
     code = leaves.get("Code") or leaves.get("ErrorCode", f"HTTP {status}")
     return AliyunRefusedError(

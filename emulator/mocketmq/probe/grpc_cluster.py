@@ -60,16 +60,17 @@ class GrpcCluster(ProbedCluster):
         except GrpcRefusedError as error:
             if error.code == _TOPIC_NOT_FOUND:
                 raise ClusterError(
-                    f"topic {topic} does not exist, and a proxy creates none: create it with type DELAY,"
+                    f"topic {topic} does not exist, and a proxy does not create topics: create it with type"
+                    " DELAY,"
                     f" or name another with --topic: {error}"
                 ) from None
-            raise ClusterError(f"the proxy gives no route of topic {topic}: {error}") from None
+            raise ClusterError(f"the proxy returned no route for topic {topic}: {error}") from None
         queues = route.messages[0].message_queues
         types = {each for queue in queues for each in queue.accept_message_types}
         if _DELAY not in types:
             named = " and ".join(_TYPES[each - 1] for each in sorted(types) if 0 < each <= len(_TYPES))
             raise ClusterError(
-                f"topic {topic} is not of type DELAY: it takes {named or 'no'} messages;"
+                f"topic {topic} is not of type DELAY: it accepts {named or 'no'} messages;"
                 " name another with --topic"
             )
         self._name_brokers(sorted({queue.broker.name for queue in queues if queue.permission in _READ}))
@@ -81,7 +82,7 @@ class GrpcCluster(ProbedCluster):
             self._queues = [each.message_queue for each in found.messages[0].assignments]
             await asyncio.gather(*(self._receive(queue, 0) for queue in self._queues))
         except GrpcRefusedError as error:
-            raise ClusterError(f"group {group} may not receive from topic {topic}: {error}") from None
+            raise ClusterError(f"group {group} cannot receive from topic {topic}: {error}") from None
 
     def _name_brokers(self, names: Sequence[str]) -> None:
         address = self._connection.address
@@ -117,7 +118,8 @@ class GrpcCluster(ProbedCluster):
         if "group not found" not in str(error):
             return error
         return ClusterError(
-            f"group {self._group} does not exist, and a proxy creates none: create it, or name another with"
+            f"group {self._group} does not exist, and a proxy does not create groups: create it, or name"
+            " another with"
             f" --group: {error}"
         )
 

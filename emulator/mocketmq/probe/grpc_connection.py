@@ -110,7 +110,7 @@ class GrpcClientConnection:
                     raise (
                         GrpcRefusedError(answer.status)
                         if answer
-                        else NoAnswerError(f"{self.address} ends the session")
+                        else NoAnswerError(f"{self.address} ended the session")
                     )
                 try:
                     yield
@@ -138,11 +138,10 @@ class GrpcClientConnection:
         try:
             yield
         except TimeoutError:
-            raise NoAnswerError(f"{self.address} does not answer") from None
+            raise NoAnswerError(f"{self.address} did not answer") from None
         except GRPCError as error:
             raise ClusterError(
-                f"{self.address} does not serve the request: {error.message or 'no reason'}"
-                f" ({error.status.name})"
+                f"{self.address} rejected the request: {error.message or 'no reason'} ({error.status.name})"
             ) from None
         except (StreamTerminatedError, H2Error) as error:  # H2Error: the peer does not speak HTTP/2
             raise NoAnswerError(f"{self.address} closed the connection: {error}") from None

@@ -91,7 +91,8 @@ class ProbeLedger:
         if early_us and max(early_us) > 0:
             count = sum(each > 0 for each in early_us)
             self.notes.append(
-                f"{count} messages came early, by up to {format_duration(max(early_us))}: some brokers round"
+                f"{count} messages arrived early, by up to {format_duration(max(early_us))}: some brokers"
+                " round"
                 " due times down, and some ignore due times and deliver at once"
             )
 

@@ -112,7 +112,7 @@ class Probing:
                 hopeless[delay] -= 1
                 if not hopeless[delay]:
                     what = "message" if delay is None else f"message delayed by {delay}"
-                    raise ClusterError(f"the cluster refuses a {what}: {reason}")
+                    raise ClusterError(f"the cluster refused a {what}: {reason}")
         self._is_sent = True
         self._look()
 

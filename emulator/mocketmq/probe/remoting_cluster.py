@@ -75,12 +75,12 @@ class RemotingCluster(ProbedCluster):
                 connections = self._connect(address), self._connect(address)
                 self._masters[name] = Master(name, address, *connections, writable, readable)
         if not self._masters:
-            raise ClusterError(f"topic {topic} cannot be both written and read on any broker with a master")
+            raise ClusterError(f"no broker with a master allows both writing and reading topic {topic}")
         self.brokers = list(self._masters.values())
         await self._ask_brokers()
         for master in self._masters.values():
             end = await self._end_of(master, 0)
-            advice = "name a group that exists with --group"
+            advice = "name an existing group with --group"
             await open_group(master.requests, master.name, group, topic, end, advice)
             for queue_id in range(master.read_queues):
                 queue = _Queue(master, queue_id, await self._end_of(master, queue_id))
@@ -147,7 +147,7 @@ class RemotingCluster(ProbedCluster):
         )
         if answer.code != ResponseCode.SUCCESS:
             raise ClusterError(
-                f"broker {master.name} does not report the end of topic {self._topic}: {answer.reason}"
+                f"broker {master.name} did not report the end of topic {self._topic}: {answer.reason}"
             )
         return int(answer.ext["offset"])
 
@@ -164,8 +164,8 @@ class RemotingCluster(ProbedCluster):
                 await connection.close()
             if made.code != ResponseCode.SUCCESS:
                 raise ClusterError(
-                    f"topic {topic} does not exist, and broker {name} does not create it: {made.reason};"
-                    " name a topic that exists with --topic"
+                    f"topic {topic} does not exist, and broker {name} did not create it: {made.reason};"
+                    " name an existing topic with --topic"
                 )
 
     async def _ask_brokers(self) -> None:
@@ -189,7 +189,7 @@ class RemotingCluster(ProbedCluster):
         if tables:
             self.table = LevelTable.parse(tables.pop())
         else:
-            self.notes.append(f"no broker reports its delay levels; assuming {self.table.text}")
+            self.notes.append(f"no broker reported its delay levels; assuming {self.table.text}")
 
 
 @dataclass

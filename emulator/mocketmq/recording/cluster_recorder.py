@@ -109,7 +109,9 @@ class ClusterRecorder:
                 await self._find_queues(routes, read)
                 await self._record(writer, progress)
             except ClusterError as error:
-                raise type(error)(f"{error}. {path} has what was read; --resume continues it") from error
+                raise type(error)(
+                    f"{error}. {path} contains what was read so far; --resume continues it"
+                ) from error
             finally:
                 writer.close()
         except (LookupError, ValueError) as error:

@@ -43,7 +43,7 @@ class ParkedMessages:
         self._waiting[topic, key] += 1
         if len(self._waiting) > self._most:
             raise ClusterError(
-                f"more than {self._most} delayed messages wait for their delivery; record less time with"
+                f"more than {self._most} delayed messages are waiting for delivery; record less time with"
                 " --from and --until"
             )
 

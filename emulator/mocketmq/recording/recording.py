@@ -199,7 +199,7 @@ class RecordingReader:
             header = _header.decode(self._line())
         except (msgspec.DecodeError, RecursionError):
             raise RecordingError(
-                f"{self.path} is not a recording: its first line is not the header of one"
+                f"{self.path} is not a recording: its first line is not a recording header"
             ) from None
         if header.recording > VERSION:
             raise RecordingError(

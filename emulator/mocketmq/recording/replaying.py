@@ -42,7 +42,7 @@ class Replaying:
     """A replay. ``topics`` maps topics of the recording to other names.
 
     Attributes are counts so far, and times in milliseconds of the broker's clock. ``skipped`` counts messages
-    of system topics, to which no client may send. ``pending`` is None while it is unknown.
+    of system topics, to which clients cannot send. ``pending`` is None while it is unknown.
     """
 
     _broker: Client

@@ -56,7 +56,7 @@ class WriterThread:
         if not self.has_ended:
             self.has_ended = True
             is_known = isinstance(error, RecordingError)
-            log.error("%s ends: %s", self._what, error, exc_info=None if is_known else error)
+            log.error("%s ended: %s", self._what, error, exc_info=None if is_known else error)
 
     async def close(self) -> None:
         """Write everything collected, and close the file."""

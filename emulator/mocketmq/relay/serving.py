@@ -77,7 +77,7 @@ class Serving(Generic[A]):
             self._hold.end()
         _, late = await asyncio.wait([self._task], timeout=GRACE_S)
         for task in late:
-            log.warning("%s is released although its broker has not answered", self.partition.name)
+            log.warning("releasing %s although its broker did not answer", self.partition.name)
             task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -79,6 +79,6 @@ class PlayedGrpc(PlayedConnection):
 
 def _failed(error: Exception) -> NoAnswerError:
     if isinstance(error, GRPCError):
-        return NoAnswerError(f"the broker answers with the status {error.status.name}: {error.message}")
+        return NoAnswerError(f"the broker answered with the status {error.status.name}: {error.message}")
     text = reason_of(error) if isinstance(error, OSError) else str(error)
-    return NoAnswerError(f"the broker does not answer: {text}")
+    return NoAnswerError(f"the broker did not answer: {text}")

@@ -129,7 +129,9 @@ class PlayedHttp(PlayedConnection):
         headers = self._headers | ({"Content-Type": form["media_type"]} if "media_type" in form else {})
         body = form.get("body")
         if not form["path"].startswith("/"):  # else the path could name another host
-            raise NoAnswerError(f"not asked: the path is {form['path']!r}; allowed: one that begins with /")
+            raise NoAnswerError(
+                f"not replayed: the path is {form['path']!r}; allowed: a path that begins with /"
+            )
         path, mark, query = form["path"].partition("?")
         path = "/".join(change(each, "") for each in path.split("/"))
         path += mark + http_form.changed_query(query, change)
@@ -143,7 +145,7 @@ class PlayedHttp(PlayedConnection):
             ) as response:
                 answer = HttpAnswerMade(response.status, response.content_type, await response.read())
         except aiohttp.ClientError as error:
-            raise NoAnswerError(f"the broker does not answer: {error}") from None
+            raise NoAnswerError(f"the broker did not answer: {error}") from None
         return http_form.answer_form(answer, NO_MASKS)
 
     async def close(self) -> None:

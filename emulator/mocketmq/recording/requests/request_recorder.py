@@ -164,7 +164,9 @@ class RequestRecorder:
             if self._writer.size > MOST_BYTES:
                 self._thread.has_ended = True
                 self._writer.write([RequestEvent(kind="full", at_ms=events[-1].at_us // US_PER_MS)])
-                log.warning("the recording of requests ends: it has %d MiB", MOST_BYTES >> 20)
+                log.warning(
+                    "the recording of requests ended: it reached the limit of %d MiB", MOST_BYTES >> 20
+                )
         except Exception as error:  # noqa: BLE001 - a recording must not harm the broker
             self._thread.fail(error)
 

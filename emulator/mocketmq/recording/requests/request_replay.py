@@ -312,7 +312,8 @@ class RequestReplay:
         port = ports[index]
         if port is None:
             raise RecordingError(
-                "the broker serves no remoting, which the recording needs; start it without --no-remoting"
+                "the broker does not serve remoting, which the recording needs; start it without"
+                " --no-remoting"
             )
         return PlayedRemoting(host, port["port"], partial(_with_offsets, self.values))
 

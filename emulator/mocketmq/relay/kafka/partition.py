@@ -304,7 +304,7 @@ class KafkaPartition:
     def _note(self, outcomes: Iterable[tuple[_Write, object]]) -> None:
         """Record rejected messages. A message rejected alone is unfit; others are retried one by one."""
         refused = {
-            write.id: f"the topic {write.record.topic} refuses it ({said(outcome)})"
+            write.id: f"the topic {write.record.topic} refused it ({said(outcome)})"
             for write, outcome in outcomes
             if write.id and isinstance(outcome, _OF_THE_MESSAGE)
         }

@@ -34,7 +34,7 @@ class TopicState(Enum):
 
     READY = ""
     MISSING = "does not exist"
-    FORBIDDEN = "may not be written by the relay"
+    FORBIDDEN = "is not writable for the relay"
     LEADERLESS = "has a partition without a leader"
 
 
@@ -127,7 +127,7 @@ class KafkaTopics:
         try:
             described = await self._admin.describe_topics([*names])
         except KafkaError as error:
-            raise RetryableError(f"Kafka does not list its topics ({said(error)})") from error
+            raise RetryableError(f"Kafka did not list its topics ({said(error)})") from error
         found = {topic["topic"]: _state(topic) for topic in described}
         until_us = steady_us() + _FRESH_US
         ready = (name for name, state in found.items() if state is TopicState.READY)

@@ -76,9 +76,11 @@ class RemoteBroker:
         """Send, and return the offset in the response."""
         answer = await self.requests.call(RequestCode.SEND_MESSAGE, ext, body)
         if answer.code == ResponseCode.MESSAGE_ILLEGAL:
-            raise UnfitMessageError(f"broker {self.name} refuses the message: {answer.reason}")
+            raise UnfitMessageError(f"broker {self.name} refused the message: {answer.reason}")
         if answer.code not in STORED:
-            raise ClusterError(f"broker {self.name} stores nothing in topic {ext['topic']}: {answer.reason}")
+            raise ClusterError(
+                f"broker {self.name} did not store the message in topic {ext['topic']}: {answer.reason}"
+            )
         return int(answer.ext["queueOffset"])
 
     async def close(self) -> None:

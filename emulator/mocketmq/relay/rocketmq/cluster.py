@@ -180,6 +180,6 @@ class RocketCluster:
         made = await broker.requests.call(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_ext(topic, queues))
         if made.code != ResponseCode.SUCCESS:
             raise ClusterError(
-                f"broker {broker.name} does not create topic {topic} with {queues} queues: {made.reason};"
+                f"broker {broker.name} did not create topic {topic} with {queues} queues: {made.reason};"
                 " create it first"
             )

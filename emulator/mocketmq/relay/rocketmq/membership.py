@@ -85,14 +85,14 @@ class Membership:
         beat = await broker.requests.call(RequestCode.HEART_BEAT, body=self._heartbeat)
         if beat.code != ResponseCode.SUCCESS:
             raise ClusterError(
-                f"broker {broker.name} refuses this relay in group {self._group}: {beat.reason}"
+                f"broker {broker.name} refused this relay in group {self._group}: {beat.reason}"
             )
         listed = await broker.requests.call(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
         )
         if listed.code == ResponseCode.SYSTEM_ERROR:  # the group has no members
             return set()
-        found = object_in(listed, f"broker {broker.name} does not list group {self._group}")
+        found = object_in(listed, f"broker {broker.name} did not list group {self._group}")
         return set(found.get("consumerIdList") or ())
 
     async def leave(self, brokers: Iterable[RemoteBroker]) -> None:
@@ -173,7 +173,7 @@ class Locks:
         body, asked_us = self._body(hold.queue for hold in holds), steady_us()
         answer = await broker.requests.call(RequestCode.LOCK_BATCH_MQ, body=body)
         session = broker.requests.session
-        found = object_in(answer, f"broker {broker.name} does not lock queues")
+        found = object_in(answer, f"broker {broker.name} did not lock queues")
         ours = {(each["topic"], int(each["queueId"])) for each in found.get("lockOKMQSet") or ()}
         for hold in holds:
             if (hold.queue.topic, hold.queue.queue_id) in ours:

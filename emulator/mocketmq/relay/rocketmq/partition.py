@@ -130,7 +130,7 @@ class RocketPartition:
                 wall_us(),
             )
             if is_forbidden_topic(judged.topic):
-                raise UnfitMessageError(f"the real topic is {judged.topic}, to which no client may send")
+                raise UnfitMessageError(f"the real topic is {judged.topic}, to which clients cannot send")
             if await self._topics.is_unknown(judged.topic):
                 raise UnfitMessageError(f"the real topic {judged.topic} does not exist")
             self._judged[message_id] = pending_of(message_id, arrived(record), judged)

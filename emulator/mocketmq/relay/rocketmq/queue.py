@@ -93,19 +93,19 @@ class RemoteQueue(NamedTuple):
         answer = await self.broker.requests.call(RequestCode.QUERY_CONSUMER_OFFSET, fields)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return await self.oldest()
-        return int(self._done(answer, "does not report the group's offset").ext["offset"])
+        return int(self._done(answer, "did not report the group's offset").ext["offset"])
 
     async def commit(self, offset: int) -> None:
         ext = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
         answer = await self.broker.requests.call(
             RequestCode.UPDATE_CONSUMER_OFFSET, ext | {"commitOffset": str(offset)}
         )
-        self._done(answer, "does not accept the group's offset")
+        self._done(answer, "did not accept the group's offset")
 
     async def _offset(self, code: RequestCode, **more: str) -> int:
         ext = {"topic": self.topic, "queueId": str(self.queue_id), **more}
         answer = await self.broker.requests.call(code, ext)
-        return int(self._done(answer, "does not report its offsets").ext["offset"])
+        return int(self._done(answer, "did not report its offsets").ext["offset"])
 
     def _done(self, answer: Answer, failed: str) -> Answer:
         if answer.code != ResponseCode.SUCCESS:

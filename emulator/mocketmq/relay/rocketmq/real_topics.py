@@ -70,7 +70,7 @@ class RealTopics:
         if targets is None and await self.is_unknown(topic):
             raise UnfitMessageError(f"the real topic {topic} does not exist")
         if not targets:
-            raise ClusterError(f"topic {topic} has no broker that can be reached and written to")
+            raise ClusterError(f"no broker of topic {topic} is both reachable and writable")
         key = message.properties.get(SHARDING_KEY)
         tries = [targets[java_hash(key) % len(targets)]] if key else self._in_turn(targets)
         for number, (broker, queue_id) in enumerate(tries, 1):
