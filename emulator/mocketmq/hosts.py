@@ -44,4 +44,4 @@ def is_in_container() -> bool:
 def port_or_host(error: Exception, option: str) -> str:
     """What to change after a failed bind: the port, or a host that this machine does not have."""
     is_host = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
-    return "another address by --host" if is_host else f"another port by {option}"
+    return "another address with --host" if is_host else f"another port with {option}"

@@ -45,7 +45,9 @@ class Certificate:
         try:
             self._context = _context(Path(certificate), Path(key or certificate))
         except (OSError, ValueError) as error:
-            allowed = f"a PEM file with a certificate, whose key is in {key or 'it'}, without a password"
+            allowed = (
+                f"a PEM file with a certificate, and its key without a password in {key or 'the same file'}"
+            )
             raise SettingError("tls_cert", certificate, f"{allowed} ({error})") from None
 
     async def context(self) -> ssl.SSLContext:

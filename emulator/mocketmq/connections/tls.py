@@ -177,7 +177,9 @@ class TlsLayer(asyncio.BufferedProtocol):
 
     def _out_of_time(self) -> None:
         log.warning(
-            "closing connection from %s: no TLS handshake in %g s", self._connection.peer, self._handshake_s
+            "closing connection from %s: no TLS handshake within %g s",
+            self._connection.peer,
+            self._handshake_s,
         )
         self._transport.abort()
 

@@ -39,7 +39,7 @@ async def acknowledge(call: Call) -> Any:
     group = _group(call)
     handles = [entry.receipt_handle for entry in call.request.entries]
     if not handles:
-        raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
+        raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request contains no entries")
     failed: dict[str, EmulatorError] = {}
     for handle in dict.fromkeys(handles):
         try:

@@ -126,5 +126,5 @@ class GrpcEngine:
 
 
 def _expire(stream: Stream) -> None:
-    stream.finish(Status.DEADLINE_EXCEEDED, "the request's grpc-timeout has passed")
+    stream.finish(Status.DEADLINE_EXCEEDED, "the request's grpc-timeout has expired")
     stream.cancel()

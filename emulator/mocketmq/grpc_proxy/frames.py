@@ -89,7 +89,7 @@ def without_padding(flags: int, payload: memoryview) -> memoryview:
     if not flags & PADDED:
         return payload
     if not payload or payload[0] >= len(payload):
-        raise Http2Error(Http2Code.PROTOCOL_ERROR, "a frame has more padding than bytes")
+        raise Http2Error(Http2Code.PROTOCOL_ERROR, "the padding of a frame exceeds the frame")
     return payload[1 : len(payload) - payload[0]]
 
 
@@ -120,7 +120,7 @@ class Http2FrameReader:
         if not self.has_preface:
             if not incoming.startswith(PREFACE[: len(incoming)]):
                 raise Http2Error(
-                    Http2Code.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface"
+                    Http2Code.PROTOCOL_ERROR, "the connection did not begin with the HTTP/2 preface"
                 )
             if len(incoming) < len(PREFACE):
                 return left
@@ -133,7 +133,7 @@ class Http2FrameReader:
                 if size > MAX_FRAME_BYTES:
                     raise Http2Error(
                         Http2Code.FRAME_SIZE_ERROR,
-                        f"a frame has {size} bytes; allowed: up to {MAX_FRAME_BYTES}",
+                        f"a frame is {size} bytes long; allowed: up to {MAX_FRAME_BYTES}",
                     )
                 end = at + HEAD_BYTES + size
                 if end > total:

@@ -41,7 +41,7 @@ class HeaderBlocks:
     def begin_block(self, flags: int, stream_id: int, payload: memoryview) -> Fields | None:
         """Process a HEADERS frame; return the fields if the block is complete. Raises Http2Error."""
         if not stream_id & 1:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"stream {stream_id} may not be opened by a client")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"clients cannot open stream {stream_id}")
         content = without_padding(flags, payload)
         if flags & PRIORITY_FLAG:
             if len(content) < _PRIORITY_BYTES:

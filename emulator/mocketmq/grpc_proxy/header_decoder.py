@@ -74,7 +74,7 @@ class HeaderDecoder:
                     self._add(field)
             room -= _size(field)
             if room < 0:
-                raise OversizedHeaderListError(f"the headers have more than {self._max_bytes} bytes")
+                raise OversizedHeaderListError(f"the headers are longer than {self._max_bytes} bytes")
             fields.append(field)
         return fields
 
@@ -83,7 +83,7 @@ class HeaderDecoder:
         if 0 < number <= len(_STATIC):
             return _STATIC[number - 1]
         if not 0 < number <= len(_STATIC) + len(self._table):
-            raise HPACKDecodingError(f"the tables have no entry {number}")
+            raise HPACKDecodingError(f"the header tables contain no entry {number}")
         return self._table[number - len(_STATIC) - 1]
 
     def _add(self, field: Field) -> None:
@@ -93,7 +93,7 @@ class HeaderDecoder:
 
     def _resize(self, size: int) -> None:
         if size > MAX_TABLE_BYTES:
-            raise HPACKDecodingError(f"a table of {size} bytes; allowed: up to {MAX_TABLE_BYTES}")
+            raise HPACKDecodingError(f"the dynamic table size is {size}; allowed: up to {MAX_TABLE_BYTES}")
         self._max_table_bytes = size
         self._evict()
 
@@ -119,7 +119,7 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
         number += (byte & 0x7F) << shift
         if byte < 0x80:
             return number, at
-    raise HPACKDecodingError(f"an integer has more than {_CONTINUED} bytes after its prefix")
+    raise HPACKDecodingError(f"an integer is longer than {_CONTINUED} bytes after its prefix")
 
 
 def _text(block: bytes, at: int) -> tuple[str, int]:

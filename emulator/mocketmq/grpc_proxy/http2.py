@@ -154,7 +154,9 @@ class Http2:
             self._guard.answered() if content else self._guard.empty()
         self._receive_window -= size
         if self._receive_window < 0:
-            raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window allows")
+            raise Http2Error(
+                Http2Code.FLOW_CONTROL_ERROR, "the client exceeded the connection's flow-control window"
+            )
         self._consumed += size
         if self._consumed >= WINDOW_BYTES // 2:
             self.write(self._window_frame(0, self._consumed))
@@ -227,7 +229,7 @@ class Http2:
         elif stream.has_ended:
             self._reset(stream, Http2Code.STREAM_CLOSED)
         elif not has_ended:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "trailers do not end their stream")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "the trailers did not end their stream")
         else:
             stream.end()
             self.serve(stream)
@@ -235,7 +237,7 @@ class Http2:
     def _priority(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
         self._guard.empty()
         if not stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a PRIORITY frame is on stream 0")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a PRIORITY frame was sent on stream 0")
         stream = self.streams.get(stream_id)
         if len(payload) != 5:
             code = Http2Code.FRAME_SIZE_ERROR
@@ -259,7 +261,7 @@ class Http2:
     def _settings(self, flags: int, stream_id: int, payload: memoryview) -> None:
         self._has_settings = True
         if stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a SETTINGS frame is on a stream")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a SETTINGS frame was sent on a stream")
         self._guard.settings()
         if flags & ACK:
             _check_size("SETTINGS with ACK", payload, 0)
@@ -278,7 +280,7 @@ class Http2:
     def _set(self, key: int, value: int) -> None:
         if key == Http2Setting.INITIAL_WINDOW_SIZE:
             if value > MAX_WINDOW:
-                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is above 2^31 - 1")
+                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE exceeds 2^31 - 1")
             self._initial_window = value
         elif key == Http2Setting.MAX_FRAME_SIZE:
             if not MAX_FRAME_BYTES <= value <= _LARGEST_FRAME:
@@ -292,15 +294,17 @@ class Http2:
         for stream in list(self.streams.values()):
             stream.send_window += change
             if stream.send_window > MAX_WINDOW:
-                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "a window is above 2^31 - 1")
+                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "a flow-control window exceeds 2^31 - 1")
             self.pump(stream)
 
     def _push_promise(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
-        raise Http2Error(Http2Code.PROTOCOL_ERROR, "a client may not send PUSH_PROMISE")
+        raise Http2Error(
+            Http2Code.PROTOCOL_ERROR, "the client sent PUSH_PROMISE, which only a server can send"
+        )
 
     def _ping(self, flags: int, stream_id: int, payload: memoryview) -> None:
         if stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a PING frame is on a stream")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a PING frame was sent on a stream")
         _check_size("PING", payload, 8)
         self._guard.answered()
         if not flags & ACK:
@@ -309,7 +313,7 @@ class Http2:
     def _goaway(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
         """Note that the client begins no further streams. Requests in progress may still finish."""
         if stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a GOAWAY frame is on a stream")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a GOAWAY frame was sent on a stream")
         self._guard.empty()
         self.leave()
 
@@ -320,9 +324,11 @@ class Http2:
         if not stream_id:
             self._send_window += increment
             if not increment:
-                raise Http2Error(Http2Code.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
+                raise Http2Error(Http2Code.PROTOCOL_ERROR, "a WINDOW_UPDATE frame has the increment 0")
             if self._send_window > MAX_WINDOW:
-                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "the connection's window is above 2^31 - 1")
+                raise Http2Error(
+                    Http2Code.FLOW_CONTROL_ERROR, "the connection's flow-control window exceeds 2^31 - 1"
+                )
             self.pump_blocked()
             return
         self._check_known(stream_id)
@@ -339,7 +345,9 @@ class Http2:
 
     def _check_known(self, stream_id: int) -> None:
         if not stream_id or stream_id > self._last_id or not stream_id & 1:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"a frame is for stream {stream_id}, which is idle")
+            raise Http2Error(
+                Http2Code.PROTOCOL_ERROR, f"a frame was sent on stream {stream_id}, which is idle"
+            )
 
     def _reset(self, stream: Stream, code: Http2Code) -> None:
         """Reset a stream because of the client's mistake."""

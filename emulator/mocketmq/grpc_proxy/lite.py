@@ -65,7 +65,8 @@ def _start(request: Any) -> LiteStart:
     if kind not in _KINDS:
         raise GrpcError(
             Code.BAD_REQUEST,
-            "offset_option has no known type; allowed: policy (LAST, MIN, MAX), offset, tail_n, timestamp",
+            "offset_option is of an unknown type; allowed: policy (LAST, MIN, MAX), offset, tail_n,"
+            " timestamp",
         )
     return LiteStart(_KINDS[kind], getattr(given, kind))
 

@@ -128,7 +128,7 @@ class Memory:
         incoming, limits = connection.incoming + size, self.limits
         if incoming > FREE_BYTES and (incoming > limits.running or self.held + size > limits.held):
             self._give_up_still_ones()
-            raise GrpcError(Code.TOO_MANY_REQUESTS, "requests in progress take too much memory; retry later")
+            raise GrpcError(Code.TOO_MANY_REQUESTS, "requests in progress use too much memory; retry later")
         upload.size += size
         self._uploads.pop(upload, None)
         self._uploads[upload] = None
@@ -153,7 +153,7 @@ class Memory:
                 upload.give_up(
                     GrpcError(
                         Code.TOO_MANY_REQUESTS,
-                        "the unfinished request takes memory that other requests need",
+                        "the unfinished request holds memory that other requests need",
                     )
                 )
 
@@ -167,8 +167,8 @@ class Memory:
         now_us = steady_us()
         for each in list(self.connections):
             if each.unread and now_us - each.wrote_us >= self.limits.still_us:
-                each.abort(f"the client does not read its messages: {each.unread} bytes unread")
-        raise GrpcError(Code.TOO_MANY_REQUESTS, "unread messages take too much memory; retry later")
+                each.abort(f"the client has not read its messages: {each.unread} bytes unread")
+        raise GrpcError(Code.TOO_MANY_REQUESTS, "unread messages use too much memory; retry later")
 
     def unsent(self, connection: MeteredConnection, size: int) -> None:
         """Count messages in transit to a client; with a negative size, stop counting them."""

@@ -79,7 +79,7 @@ class Questions:
             async with asyncio.timeout(ANSWER_S):
                 return await answer
         except TimeoutError:
-            raise ClientTimeoutError(f"{self._name} has not answered in {ANSWER_S:g} s") from None
+            raise ClientTimeoutError(f"{self._name} did not answer within {ANSWER_S:g} s") from None
         finally:
             del self._open[nonce]
 
@@ -93,10 +93,10 @@ class Questions:
         """Fail the waiting requests, because no more responses will be read."""
         for question in self._open.values():
             if not question.done():
-                question.set_exception(ClientFailedError(f"the Telemetry stream of {self._name} has ended"))
+                question.set_exception(ClientFailedError(f"the Telemetry stream of {self._name} ended"))
 
     def _refused(self, status: Any) -> ClientFailedError:
-        return ClientFailedError(f"{self._name} has answered with code {status.code}: {status.message}")
+        return ClientFailedError(f"{self._name} answered with code {status.code}: {status.message}")
 
 
 def running_info(consuming: ConsumerData, version: str, began_ms: int, stacks: str | None) -> ClientAnswer:

@@ -100,7 +100,7 @@ async def take(call: Call, load: MemoryReservation) -> Sequence[InFlightMessage]
     invisible_us = _invisible_us(request)
     tag_filter = await _filter(request.filter_expression)
     if len(request.attempt_id) > _MAX_ATTEMPT:
-        raise GrpcError(Code.BAD_REQUEST, f"attempt_id has more than {_MAX_ATTEMPT} characters")
+        raise GrpcError(Code.BAD_REQUEST, f"attempt_id is longer than {_MAX_ATTEMPT} characters")
     await routed_topic(call, topic)
     return await call.broker.pops.pop_within_retries(
         await target(call, group, topic),

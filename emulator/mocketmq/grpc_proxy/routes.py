@@ -38,7 +38,7 @@ async def query_route(call: Call) -> Any:
                 queue = answer.message_queues.add(accept_message_types=types_of(topic))
                 queue.MergeFrom(_queue(call, registered, queue_id, permission))
     if not answer.message_queues:
-        raise GrpcError(Code.FORBIDDEN, f"topic {name} may neither be read nor written")
+        raise GrpcError(Code.FORBIDDEN, f"topic {name} is neither readable nor writable")
     answer.message_queues.sort(key=lambda queue: queue.permission)
     return answer
 
@@ -48,7 +48,7 @@ async def query_assignment(call: Call) -> Any:
     name, group_name = topic_of(call.request.topic), group_of(call.request.group)
     topic = await routed_topic(call, name)
     if not topic.readable:
-        raise GrpcError(Code.FORBIDDEN, f"topic {name} may not be read")
+        raise GrpcError(Code.FORBIDDEN, f"topic {name} is not readable")
     is_in_order = call.broker.registry.groups.is_in_order(group_name)
     answer = _AssignmentAnswer()
     for registered in _routed(call, topic):
@@ -79,7 +79,9 @@ def _routed(call: Call, topic: Topic) -> Sequence[RegisteredBroker]:
     routed = call.broker.registry.brokers.routed(topic.brokers)
     found = [each for each in routed if topic.is_at(each.share.position)]
     if not found:
-        raise TopicNotFoundError(f"no broker of topic {topic.name} is in a route; start one of them again")
+        raise TopicNotFoundError(
+            f"no broker of topic {topic.name} is listed in routes; start one of them again"
+        )
     return found
 
 

@@ -64,10 +64,10 @@ async def send(call: Call) -> Any:
     """Store the messages; the response has an entry for each, in the same order."""
     given: Sequence[Any] = call.request.messages
     if not given:
-        raise GrpcError(Code.MESSAGE_CORRUPTED, "the request has no message")
+        raise GrpcError(Code.MESSAGE_CORRUPTED, "the request contains no message")
     topic_name = topic_of(given[0].topic)
     if any(one.topic.name != topic_name for one in given):
-        raise GrpcError(Code.MESSAGE_CORRUPTED, "all messages of a request need the same topic")
+        raise GrpcError(Code.MESSAGE_CORRUPTED, "all messages of a request must have the same topic")
     intake = call.broker.sender.intake
     for one in given:
         _check(one, intake.max_message_bytes, is_proxy=intake.is_rocketmq)
@@ -77,7 +77,7 @@ async def send(call: Call) -> Any:
         if not topic_types.accepts(topic, kind):
             raise GrpcError(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-                f"topic {topic_name} takes {_names(topic_types.types_of(topic))} messages; this is a"
+                f"topic {topic_name} accepts {_names(topic_types.types_of(topic))} messages; this is a"
                 f" {topic_types.NAMES[kind]} message",
             )
     messages = [_message(call, one, topic) for one in given]
@@ -155,7 +155,9 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
     if not size:
         raise GrpcError(Code.MESSAGE_BODY_EMPTY, "the body is empty")
     if size > max_body:
-        raise GrpcError(Code.MESSAGE_BODY_TOO_LARGE, f"the body has {size} bytes; allowed: up to {max_body}")
+        raise GrpcError(
+            Code.MESSAGE_BODY_TOO_LARGE, f"the body is {size} bytes long; allowed: up to {max_body}"
+        )
     properties = given.user_properties
     if len(properties) > MAX_PROPERTIES:
         raise GrpcError(
@@ -164,46 +166,50 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
         )
     for name, text in properties.items():
         if name in RESERVED:
-            raise GrpcError(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property {name} is set by RocketMQ alone")
+            raise GrpcError(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property {name} is reserved for RocketMQ")
         if _has_control(name) or _has_control(text):
             raise GrpcError(
                 Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
-                f"property {name!r} or its value has a control character",
+                f"property {name!r} or its value contains a control character",
             )
     tag = system.tag
     if (tag and not tag.strip()) or "|" in tag or _has_control(tag):
-        raise GrpcError(Code.ILLEGAL_MESSAGE_TAG, f"tag {tag!r} is blank, or has | or a control character")
+        raise GrpcError(
+            Code.ILLEGAL_MESSAGE_TAG, f"tag {tag!r} is blank, or contains | or a control character"
+        )
     for key in system.keys:
         if (key and not key.strip()) or _has_control(key):
-            raise GrpcError(Code.ILLEGAL_MESSAGE_KEY, f"key {key!r} is blank, or has a control character")
+            raise GrpcError(
+                Code.ILLEGAL_MESSAGE_KEY, f"key {key!r} is blank, or contains a control character"
+            )
     texts = (*properties.keys(), *properties.values(), tag, *system.keys)
     size = sum(len(text.encode()) for text in texts)
     if size > MAX_PROPERTY_BYTES:
         raise GrpcError(
             Code.MESSAGE_PROPERTIES_TOO_LARGE,
-            f"properties, tag and keys take {size} bytes; allowed: up to {MAX_PROPERTY_BYTES}",
+            f"properties, tag and keys are {size} bytes in total; allowed: up to {MAX_PROPERTY_BYTES}",
         )
     if not system.message_id.strip() or _has_control(system.message_id):
-        raise GrpcError(
-            Code.ILLEGAL_MESSAGE_ID, "the message has no message_id, or one with a control character"
-        )
+        raise GrpcError(Code.ILLEGAL_MESSAGE_ID, "message_id is missing, or contains a control character")
     _check_times(system, is_proxy=is_proxy)
     if system.priority < 0:
         raise GrpcError(
-            Code.INTERNAL_SERVER_ERROR, f"priority is {system.priority}; allowed: a whole number from 0 on"
+            Code.INTERNAL_SERVER_ERROR,
+            f"priority is {system.priority}; allowed: a whole number of at least 0",
         )
     group = system.message_group
     if group and (not group.strip() or len(group.encode()) >= MAX_GROUP_BYTES or _has_control(group)):
         raise GrpcError(
             Code.ILLEGAL_MESSAGE_GROUP,
-            f"message group {group!r} is blank, has {MAX_GROUP_BYTES} bytes or more, or a control character",
+            f"message group {group!r} is blank, is {MAX_GROUP_BYTES} bytes or longer, or contains a control"
+            " character",
         )
 
 
 def _check_times(system: Any, *, is_proxy: bool) -> None:
     is_half = system.message_type == topic_types.TRANSACTION
     if is_half and us_of(system.orphaned_transaction_recovery_duration) > MAX_RECOVERY_US:
-        raise GrpcError(Code.BAD_REQUEST, "orphaned_transaction_recovery_duration is above 1 h")
+        raise GrpcError(Code.BAD_REQUEST, "orphaned_transaction_recovery_duration exceeds 1 h")
     if is_proxy and system.HasField("delivery_timestamp"):
         ahead_us = us_of(system.delivery_timestamp) - wall_us()
         if ahead_us > MAX_DELAY_US:
@@ -296,7 +302,7 @@ async def recall(call: Call) -> Any:
     topic = call.broker.registry.topics.get(topic_name)
     if topic_types.DELAY not in topic_types.types_of(topic):
         raise GrpcError(
-            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"topic {topic_name} takes no DELAY messages"
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"topic {topic_name} does not accept DELAY messages"
         )
     message_id = await call.broker.recalls.recall(
         topic_name, call.request.recall_handle, is_strict=call.settings.strict_recall

@@ -128,7 +128,7 @@ class GrpcServer:
                     why = getattr(error, "strerror", None) or error
                     raise ListenError(
                         f"cannot listen on {with_port(host, port)} for gRPC clients: {why};"
-                        f" choose {port_or_host(error, '--grpc-port')}, or none by --no-grpc"
+                        f" choose {port_or_host(error, '--grpc-port')}, or disable the port with --no-grpc"
                     ) from error
             else:
                 return
@@ -165,7 +165,7 @@ class GrpcServer:
             yield from connection.look_after()
             connection.quiet = connection.quiet + 1 if connection.is_idle else 0
             if connection.quiet >= IDLE_TICKS:
-                connection.abort(f"no request in {IDLE_S:g} s", logging.INFO)
+                connection.abort(f"no request within {IDLE_S:g} s", logging.INFO)
             yield
 
     def _cut(self, local: RegisteredBroker | None) -> None:

@@ -182,7 +182,7 @@ class Service:
     def _answer_settings(self, exchange: Exchange, client: GrpcClient, settings: Any) -> Any:
         if settings.WhichOneof("pub_sub") is None:
             raise StatusError(
-                Status.INVALID_ARGUMENT, "the settings have neither publishing nor subscription"
+                Status.INVALID_ARGUMENT, "the settings contain neither publishing nor subscription"
             )
         client.account = self._account(exchange)  # the accounts may have changed since the stream began
         if client.account is not None:

@@ -115,10 +115,13 @@ class Stream:
             raise StatusError(Status.UNIMPLEMENTED, "compressed messages are not supported")
         if size > rpc.max_bytes:
             raise GrpcError(
-                Code.MESSAGE_BODY_TOO_LARGE, f"the request has {size} bytes; allowed: up to {rpc.max_bytes}"
+                Code.MESSAGE_BODY_TOO_LARGE,
+                f"the request is {size} bytes long; allowed: up to {rpc.max_bytes}",
             )
         if self._messages is not None and len(self._messages) >= MAX_COMMANDS:
-            raise StatusError(Status.RESOURCE_EXHAUSTED, f"more than {MAX_COMMANDS} messages wait to be read")
+            raise StatusError(
+                Status.RESOURCE_EXHAUSTED, f"more than {MAX_COMMANDS} messages are waiting to be read"
+            )
 
     def _grow(self, size: int) -> None:
         if size:
@@ -187,7 +190,7 @@ class Stream:
         while self._writing is not None and not self._writing.done():
             await asyncio.shield(self._writing)
         if not self.is_connected:
-            raise StatusError(Status.UNAVAILABLE, "the client has disconnected")
+            raise StatusError(Status.UNAVAILABLE, "the client disconnected")
         if not self.is_open:
             return
         self._begin()

@@ -14,7 +14,7 @@ BAD_KEY, BAD_HANDLE = 40_007, 40_013
 async def test_properties_behind_newer_fields_are_refused(name: str) -> None:
     async with running_grpc() as (_, client):
         answer = await client.send(client.message("m", properties={name: "9"}))
-        sentence = f"property {name} is set by RocketMQ alone"
+        sentence = f"property {name} is reserved for RocketMQ"
         assert (answer.status.code, answer.status.message) == (BAD_KEY, sentence)
         assert await client.receive() == []
 

@@ -94,22 +94,22 @@ async def test_messages_of_the_wrong_type_are_refused() -> None:
         answer = await client.send(client.message("m"))
         assert (answer.status.code, answer.status.message) == (
             WRONG_TYPE,
-            "topic orders takes PRIORITY messages; this is a NORMAL message",
+            "topic orders accepts PRIORITY messages; this is a NORMAL message",
         )
         answer = await client.send(client.message("m", "normal", priority=9))
         assert (answer.status.code, answer.status.message) == (
             WRONG_TYPE,
-            "topic normal takes NORMAL messages; this is a PRIORITY message",
+            "topic normal accepts NORMAL messages; this is a PRIORITY message",
         )
 
 
 @pytest.mark.parametrize(
     ("system", "code", "sentence"),
     [
-        ({"priority": -1}, INTERNAL, "priority is -1; allowed: a whole number from 0 on"),
-        ({"priority": 9, "delay_s": 10}, WRONG_TYPE, "none beside the property TIMER_DELIVER_MS"),
-        ({"priority": 9, "message_group": "g"}, WRONG_TYPE, "none beside the property __SHARDINGKEY"),
-        ({"priority": 9, "message_type": TRANSACTION}, WRONG_TYPE, "a transactional message has none"),
+        ({"priority": -1}, INTERNAL, "priority is -1; allowed: a whole number of at least 0"),
+        ({"priority": 9, "delay_s": 10}, WRONG_TYPE, "none together with the property TIMER_DELIVER_MS"),
+        ({"priority": 9, "message_group": "g"}, WRONG_TYPE, "none together with the property __SHARDINGKEY"),
+        ({"priority": 9, "message_type": TRANSACTION}, WRONG_TYPE, "a transactional message cannot have one"),
     ],
 )
 async def test_a_priority_without_effect_is_refused(system: dict[str, Any], code: int, sentence: str) -> None:

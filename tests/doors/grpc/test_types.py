@@ -56,7 +56,7 @@ async def test_types_and_order_are_set_by_json_cli_and_mqadmin() -> None:
         alone = runner(MOCKETMQ_URL=emulator.url)
         args = ["topics", "create", "second", "--type", "fifo"]
         told = await asyncio.to_thread(alone.invoke, commands, args)
-        assert told.stdout == "topic second has 4 queues and takes fifo messages\n"
+        assert told.stdout == "topic second has 4 queues and accepts fifo messages\n"
         assert emulator.remoting
         async with connected("127.0.0.1", emulator.remoting.broker_port) as remoting:
             ext = {"topic": "third", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
