@@ -181,11 +181,11 @@ class RemotingChannel:
             async with asyncio.timeout(timeout_s):
                 command = await answer
         except TimeoutError:
-            raise ClientTimeoutError(f"{self.remote} has not answered in {timeout_s:g} s") from None
+            raise ClientTimeoutError(f"{self.remote} did not answer within {timeout_s:g} s") from None
         finally:
             del self._calls[opaque]
         if command.code != ResponseCode.SUCCESS:
-            raise ClientFailedError(command.remark or f"{self.remote} has answered with code {command.code}")
+            raise ClientFailedError(command.remark or f"{self.remote} answered with code {command.code}")
         return command
 
     def answered(self, answer: Command) -> None:
@@ -202,7 +202,7 @@ class RemotingChannel:
                 call.set_exception(self._gone())
 
     def _gone(self) -> ClientFailedError:
-        return ClientFailedError(f"the connection of {self.remote} has ended")
+        return ClientFailedError(f"the connection of {self.remote} ended")
 
 
 def _client_answer(answer: Command) -> ClientAnswer:

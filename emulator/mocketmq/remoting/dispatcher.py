@@ -263,7 +263,7 @@ class Dispatcher:
             if len(self._labels) >= len(self._requests) + MAX_UNKNOWN:
                 return OTHER
             label = self._labels[code] = str(code)
-            log.info("a client asks for request code %d, which is not supported", code)
+            log.info("a client sent request code %d, which is not supported", code)
         return label
 
 

@@ -179,7 +179,7 @@ def _at(call: RemotingCall[Any], item: MappingItem, **changes: object) -> Remoti
     if registered.state != "running" and registered.share.position != call.channel.share.position:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR,
-            f"{item.broker}, which has older messages of a logical queue of {call.header.topic},"
+            f"{item.broker}, which holds older messages of a logical queue of {call.header.topic},"
             f" {registered.trouble}",
         )
     number = registered.share.number_of(call.header.topic, item.queue_id)

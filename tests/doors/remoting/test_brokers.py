@@ -288,7 +288,7 @@ async def test_other_doors_send_to_brokers_that_run(pair: Pair) -> None:
         sent = await pair.broker.sender.send(Message(TOPIC, str(number).encode()))
         assert sent.queue.queue_id % 2 == 0
     with pytest.raises(
-        BrokerDownError, match=r"broker-b, which has the message's queue of .*, is crashed; start"
+        BrokerDownError, match=r"broker-b, which holds the message's queue of .*, is crashed; start"
     ):
         await pair.broker.sender.send(Message(TOPIC, b"one", queue_id=1))
     await pair.broker.broker_lives.crash(A)

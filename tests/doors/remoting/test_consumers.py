@@ -152,7 +152,7 @@ async def test_refusal_or_disconnect_of_the_consumer_is_reported() -> None:
         await client.push()
         await client.close()
         answer = await asking
-        assert (answer.code, "has ended" in str(answer.remark)) == (1, True)
+        assert (answer.code, " ended" in str(answer.remark)) == (1, True)
 
 
 async def test_silent_consumer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ async def test_silent_consumer_times_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(member.channel, "call", hurried)
         code, remark = await refusal(remoting.client, INFO, ONE)
-        assert (code, "has not answered in" in remark) == (207, True)
+        assert (code, "did not answer within" in remark) == (207, True)
         told = await remoting.client.ok(STATUS, {"topic": TOPIC, "group": GROUP})
         assert json.loads(told.body) == {"messageQueueTable": {}, "consumerTable": {}}
 

@@ -109,7 +109,7 @@ async def test_clients_that_read_too_little_are_closed_while_others_wait() -> No
     waiting = asyncio.create_task(load_for(memory, Client()))
     await turns()
     await until(lambda: deaf.aborted)
-    assert deaf.aborted == f"the client does not read its messages: {deaf.unread} bytes unread"
+    assert deaf.aborted == f"the client has not read its messages: {deaf.unread} bytes unread"
     assert not slow.aborted
     memory.has_read(deaf)
     await waiting

@@ -115,14 +115,19 @@ async def test_a_retry_sent_by_a_client_keeps_its_priority() -> None:
     [
         (V2, b"m", {PRIORITY: "-1"}, "allowed: a whole number from 0 to 2147483647"),
         (V1, b"m", {PRIORITY: "high"}, "allowed: a whole number from 0 to 2147483647"),
-        (V2, b"m", {PRIORITY: "1", "DELAY": "3"}, "none beside the property DELAY"),
-        (V2, b"m", {PRIORITY: "1", "TIMER_DELAY_SEC": "5"}, "none beside the property TIMER_DELAY_SEC"),
-        (V2, b"m", {PRIORITY: "1", "__SHARDINGKEY": "k"}, "none beside the property __SHARDINGKEY"),
+        (V2, b"m", {PRIORITY: "1", "DELAY": "3"}, "none together with the property DELAY"),
+        (
+            V2,
+            b"m",
+            {PRIORITY: "1", "TIMER_DELAY_SEC": "5"},
+            "none together with the property TIMER_DELAY_SEC",
+        ),
+        (V2, b"m", {PRIORITY: "1", "__SHARDINGKEY": "k"}, "none together with the property __SHARDINGKEY"),
         (
             V2,
             b"m",
             {PRIORITY: "1", "TRAN_MSG": "true", "PGROUP": "makers"},
-            "a transactional message has none",
+            "a transactional message cannot have one",
         ),
         (BATCH, batch((b"one", {}), (b"two", {PRIORITY: "1"})), {}, "the messages of a batch share a queue"),
         (BATCH, batch((b"one", {})), {PRIORITY: "1"}, "the messages of a batch share a queue"),

@@ -51,9 +51,7 @@ async def test_a_delayed_message_is_recalled(name: str, is_strict: bool) -> None
         assert remoting.broker.pending.count == 1
         life = await remoting.broker.histories.of(UNIQUE)
         assert [row.kind for row in life.interventions] == ["cancelled"]
-        gone = (
-            f"recall failed, message {UNIQUE} is not waiting for its due time: it was delivered, cancelled, "
-        )
+        gone = f"recall failed, message {UNIQUE} is not pending: it was delivered, cancelled, "
         again = (604, f"{gone}or never delayed") if is_strict else (0, UNIQUE)
         assert await recall(remoting, handle) == again
         await remoting.broker.mover.advance(61 * S)
@@ -130,7 +128,7 @@ async def test_only_pending_messages_have_a_handle() -> None:
         (coded("v1 orders broker-a 1 key"), 604, "recall failed, timestamp invalid"),
         (coded("v1 orders broker-a soon key"), 604, "recall failed, timestamp invalid"),
         (coded("v1 orders broker-a -5 key"), 604, "recall failed, timestamp invalid"),
-        (coded(f"v1 orders broker-a {10**19 - 1} key"), 604, "recall failed, message key is not waiting"),
+        (coded(f"v1 orders broker-a {10**19 - 1} key"), 604, "recall failed, message key is not pending"),
         (coded(f"v1 orders broker-a {10**13} {'0' * 32}"), 604, "recall failed, message 000"),
         (coded(f"v1 orders broker-a {10**13} {UNIQUE}"), 604, f"recall failed, message {UNIQUE} is not"),
         (coded(f"v1 orders broker-a {10**13} {UNIQUE}").rstrip("="), 604, "recall failed, message"),

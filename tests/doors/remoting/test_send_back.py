@@ -94,7 +94,7 @@ async def test_clients_from_121_on_choose_the_retry_limit(
         (
             {"group": "CID_RMQ_SYS_HALF"},
             16,
-            "group[CID_RMQ_SYS_HALF] is the broker's own: it holds half messages",
+            "group[CID_RMQ_SYS_HALF] belongs to the broker, which uses it for half messages",
         ),
         ({"delayLevel": "soon"}, 1, "delayLevel is 'soon'; allowed: a whole number"),
     ],

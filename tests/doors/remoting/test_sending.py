@@ -224,9 +224,9 @@ async def test_a_batch_without_a_queue_goes_to_one_queue() -> None:
         (batch((b"a", {})), {"sys_flag": 4}, 13, "a message of a batch cannot be transactional"),
         (batch((b"a", {})), {"sys_flag": 12}, 13, "a message of a batch cannot be transactional"),
         (batch((b"a", {})), {"topic": "%RETRY%g"}, 13, "batch request does not support retry group %RETRY%g"),
-        (batch((b"a", {}), (b"", {})), {}, 13, "the body has 0 bytes; allowed: 1 to 4194304"),
+        (batch((b"a", {}), (b"", {})), {}, 13, "the body is 0 bytes long; allowed: 1 to 4194304"),
         (batch((b"a", {}))[:-1], {}, 13, "the batch ends in the middle of a message"),
-        (b"", {}, 13, "the batch has no message"),
+        (b"", {}, 13, "the batch contains no message"),
         (b"x" * ((4 << 20) + 1), {}, 13, "the batch has 4194305 bytes; allowed: 1 to 4194304"),
         (batch((b"a", {"DELAY": "x"})), {}, 1, 'java.lang.NumberFormatException: For input string: "x"'),
         (batch((b"a", {}), (b"b", {})), {"queue_id": 4}, 29, "request queueId[4] is illegal"),
@@ -257,7 +257,7 @@ async def test_batch_is_limited_to_the_ids_of_one_answer() -> None:
         assert ext["msgId"].count(",") == 16_383
         code, sentence = await refused(remoting.client, batch(*[(b"x", {})] * 16_385), BATCH)
         assert code == 13
-        assert sentence == ILLEGAL + "the batch has more than 16384 messages; allowed: 1 to 16384"
+        assert sentence == ILLEGAL + "the batch contains more than 16384 messages; allowed: 1 to 16384"
 
 
 # Topics made on first use
@@ -374,7 +374,7 @@ async def test_a_refused_message_is_not_stored(fields: dict[str, Any], code: int
 async def test_a_body_is_neither_empty_nor_larger_than_the_setting_allows(size: int) -> None:
     async with running_remoting() as remoting:
         code, sentence = await refused(remoting.client, b"x" * size)
-        assert (code, sentence) == (13, f"{ILLEGAL}the body has {size} bytes; allowed: 1 to 4194304")
+        assert (code, sentence) == (13, f"{ILLEGAL}the body is {size} bytes long; allowed: 1 to 4194304")
 
 
 async def test_messages_at_the_limits_are_accepted() -> None:
@@ -478,7 +478,7 @@ async def test_a_lite_topic_is_refused_in_every_form_of_a_send_where_there_can_b
     is_known: bool,
 ) -> None:
     name, value = "__LITE_TOPIC", "chat-1"
-    other = "allowed: none beside the property"
+    other = "allowed: none together with the property"
     batched = "allowed: none, as the messages of a batch share a queue. Send the message by itself"
     forms: list[tuple[int, bytes, dict[str, str], str]] = [
         (V1, b"hello", {name: value}, "is of type mixed; allowed: a topic of type lite"),

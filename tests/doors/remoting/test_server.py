@@ -83,7 +83,9 @@ async def test_a_fixed_port_whose_vip_channel_is_taken_is_warned_about(
 async def test_a_taken_port_is_named_and_leaves_the_others_free(setting: str, option: str) -> None:
     async with running_remoting() as first:
         taken = first.server.namesrv_port
-        wanted = f"cannot listen on 127.0.0.1:{taken} for RocketMQ clients: .*by {option}, or .*--no-remoting"
+        wanted = (
+            f"cannot listen on 127.0.0.1:{taken} for RocketMQ clients: .*with {option}, or .*--no-remoting"
+        )
         for _ in range(2):
             with pytest.raises(ListenError, match=wanted):
                 async with running_remoting(**{setting: taken}):
@@ -91,9 +93,7 @@ async def test_a_taken_port_is_named_and_leaves_the_others_free(setting: str, op
 
 
 async def test_a_host_that_is_not_of_this_machine_is_blamed_and_not_the_port() -> None:
-    wanted = (
-        r"cannot listen on 203\.0\.113\.1:\d+ for RocketMQ clients: .*; choose another address by --host, or"
-    )
+    wanted = r"cannot listen on 203\.0\.113\.1:\d+ for RocketMQ clients: .*; choose another address"
     with pytest.raises(ListenError, match=wanted):
         async with running_remoting(host="203.0.113.1"):
             pass
@@ -160,7 +160,7 @@ async def test_an_unknown_code_is_refused_and_counted(
         answer = await remoting.client.call(9_999)
         assert (answer.code, answer.remark, answer.ext) == (3, " request type 9999 not supported", {})
     assert remoting.server.dispatcher.answered["9999", 3] == 2
-    assert caplog.messages == ["a client asks for request code 9999, which is not supported"]
+    assert caplog.messages == ["a client sent request code 9999, which is not supported"]
 
 
 async def test_memory_of_unknown_codes_is_bounded(remoting: Remoting) -> None:
@@ -225,7 +225,7 @@ async def test_errors_have_code_and_remark_and_keep_the_connection_open(
         (lambda _: fail(StoreUnavailableError("the disk is full")), 14, "the disk is full"),
         (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect in mocketmq: ZeroDivisionError('oops')"),
         (lambda _: fail(StoreUnavailableError("a lone \ud800")), 14, r"a lone \ud800"),
-        (lambda _: too_large(), 1, "the response cannot be sent: a frame of 178"),
+        (lambda _: too_large(), 1, "the response cannot be sent: the length of a frame is 178"),
     ):
         serve_by(make, remoting, monkeypatch)
         answer = await remoting.client.call(105, ROUTE)

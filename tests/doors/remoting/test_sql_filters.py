@@ -143,7 +143,7 @@ async def test_wrong_expression_in_a_heartbeat_refuses_only_its_pulls() -> None:
         ("price > 4", 0, "None"),
         ("a LIKE 'x%'", 23, f"Invalid MessageSelector. {WRONG}"),
         ("", 23, "Invalid MessageSelector. line 1, column 1 of the filter: the expression ends too early"),
-        ("x" * 16_385, 23, "Invalid MessageSelector. the filter has more than 16,384 characters"),
+        ("x" * 16_385, 23, "Invalid MessageSelector. the filter is longer than 16,384 characters"),
     ],
 )
 async def test_clients_can_check_an_expression(expression: str, code: int, remark: str) -> None:

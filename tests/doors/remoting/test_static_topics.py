@@ -340,7 +340,7 @@ async def test_older_messages_need_their_broker(pair: Pair) -> None:
     refused = await pull(pair.b, 0)
     assert refused.code == SYSTEM_ERROR
     assert (refused.remark or "").startswith(
-        f"{A}, which has older messages of a logical queue of {TOPIC}, is "
+        f"{A}, which holds older messages of a logical queue of {TOPIC}, is "
     )
     assert bounds(await pull(pair.b, BLOCK)) == (0, BLOCK + 1, BLOCK, BLOCK + 1)
     await commit(pair.b, BLOCK + 1)
@@ -541,5 +541,5 @@ async def test_a_name_server_takes_no_mapping(pair: Pair) -> None:
         refused = await client.call(STATIC, header(1), json.dumps(detail(A, AT_A[A])).encode())
     assert (refused.code, refused.remark) == (
         1,
-        "a mapping is of one broker; send this request to that broker",
+        "a mapping belongs to one broker; send this request to that broker",
     )

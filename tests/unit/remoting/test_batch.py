@@ -49,26 +49,29 @@ def test_invalid_utf8_is_read() -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "the batch has no message"),
+        (b"", "the batch contains no message"),
         (b"hello", "the batch ends in the middle of a message"),
         (FIRST + SECOND[:21], "the batch ends in the middle of a message"),
-        (FIRST[:-1], "the batch has a field of 7 bytes where 6 are left"),
+        (FIRST[:-1], "the batch contains a field of 7 bytes, but only 6 are left"),
         (
             FIRST[:16] + b"\xff\xff\xff\xff" + FIRST[20:],
-            "the batch has a field of -1 bytes where 14 are left",
+            "the batch contains a field of -1 bytes, but only 14 are left",
         ),
         (
             FIRST[:16] + b"\x7f\xff\xff\xff" + FIRST[20:],
-            "the batch has a field of 2147483647 bytes where 14 are left",
+            "the batch contains a field of 2147483647 bytes, but only 14 are left",
         ),
-        (FIRST[:25] + b"\xff\xff" + FIRST[27:], "the batch has a field of -1 bytes where 7 are left"),
+        (
+            FIRST[:25] + b"\xff\xff" + FIRST[27:],
+            "the batch contains a field of -1 bytes, but only 7 are left",
+        ),
         (
             SECOND + b"\x00\x00\x00\x21" + FIRST[4:],
-            "the batch has a message that declares 33 bytes but takes 34",
+            "the batch contains a message that declares 33 bytes but is 34 bytes long",
         ),
         (
             b"\xff\xff\xff\xff" + FIRST[4:],
-            "the batch has a message that declares -1 bytes but takes 34",
+            "the batch contains a message that declares -1 bytes but is 34 bytes long",
         ),
     ],
 )

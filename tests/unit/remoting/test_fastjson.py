@@ -124,11 +124,11 @@ REFUSED = {
     ),
     "a dialect that is too large": (
         b'{a:"' + b"x" * MAX_DIALECT + b'"}',
-        "object keys must be strings (byte 1); more than 65536 bytes have to be standard JSON",
+        "object keys must be strings (byte 1); texts longer than 65536 bytes must be standard JSON",
     ),
     "standard JSON that is too deep": (
         b"[" * 100_000 + b"]" * 100_000,
-        "while deserializing an object; more than 65536 bytes have to be standard JSON",
+        "while deserializing an object; texts longer than 65536 bytes must be standard JSON",
     ),
     "what is too large": (b'"%b"' % (b"x" * MAX_JSON), "JSON of 1048578 bytes; allowed: at most 1048576"),
 }

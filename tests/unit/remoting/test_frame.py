@@ -263,12 +263,12 @@ def binary(*, remark: int = 0, ext: int = 0, rest: bytes = b"") -> bytes:
 REFUSED = {
     "a negative length": (
         b"\xff\xff\xff\xff",
-        "a frame of -1 bytes after its length; allowed: 4 to 16777212",
+        "the length of a frame is -1; allowed: 4 to 16777212",
     ),
-    "no room for a header": (b"\x00\x00\x00\x03", "a frame of 3 bytes"),
-    "one byte too many": (b"\x00\xff\xff\xfd", "a frame of 16777213 bytes"),
-    "another protocol": (b"GET / HTTP/1.1\r\n\r\n", "a frame of 1195725856 bytes"),
-    "the largest number": (b"\x7f\xff\xff\xff\x00\x00\x00\x02{}", "a frame of 2147483647 bytes"),
+    "no room for a header": (b"\x00\x00\x00\x03", "the length of a frame is 3"),
+    "one byte too many": (b"\x00\xff\xff\xfd", "the length of a frame is 16777213"),
+    "another protocol": (b"GET / HTTP/1.1\r\n\r\n", "the length of a frame is 1195725856"),
+    "the largest number": (b"\x7f\xff\xff\xff\x00\x00\x00\x02{}", "the length of a frame is 2147483647"),
     "a header longer than its frame": (
         b"\x00\x00\x00\x06\x00\x00\x00\x03{}",
         "a header of 3 bytes in a frame of 6; allowed: at most 2",
@@ -287,9 +287,9 @@ REFUSED = {
     ),
     "a header form that nobody knows": (
         b"\x00\x00\x00\x06\x02\x00\x00\x02{}",
-        "a header of form 2; allowed: 0 (JSON) and 1 (ROCKETMQ)",
+        "a header has serialize type 2; allowed: 0 (JSON) and 1 (ROCKETMQ)",
     ),
-    "the highest header form": (b"\x00\x00\x00\x06\xff\x00\x00\x02{}", "a header of form 255;"),
+    "the highest header form": (b"\x00\x00\x00\x06\xff\x00\x00\x02{}", "a header has serialize type 255;"),
     "no header": (b"\x00\x00\x00\x04\x00\x00\x00\x00", "a header that cannot be read: not JSON: "),
     "no JSON": (json_frame(b"hello"), "a header that cannot be read: not JSON: 'hello' without quotes"),
     "JSON that ends too early": (json_frame(b'{"code":1'), "a header that cannot be read: not JSON: "),
@@ -325,28 +325,28 @@ REFUSED = {
         binary_frame(struct.pack(">hbHiii", 10, 0, 1, 1, 0, 0)),
         "a binary header of 17 bytes ends in the middle of a field",
     ),
-    "a remark that is not there": (binary(remark=5), "a remark of 5 bytes where 4 are left"),
-    "a negative remark": (binary(remark=-1), "a remark of -1 bytes where 4 are left"),
-    "a huge remark": (binary(remark=2**31 - 1), "a remark of 2147483647 bytes where 4 are left"),
-    "ext fields that are not there": (binary(ext=1), "ext fields of 1 bytes where 0 are left"),
-    "negative ext fields": (binary(ext=-4), "ext fields of -4 bytes where 0 are left"),
+    "a remark that is not there": (binary(remark=5), "a remark declares 5 bytes, but only 4 are left"),
+    "a negative remark": (binary(remark=-1), "a remark declares -1 bytes, but only 4 are left"),
+    "a huge remark": (binary(remark=2**31 - 1), "a remark declares 2147483647 bytes, but only 4 are left"),
+    "ext fields that are not there": (binary(ext=1), "the ext fields declare 1 bytes, but only 0 are left"),
+    "negative ext fields": (binary(ext=-4), "the ext fields declare -4 bytes, but only 0 are left"),
     "half a name's length": (binary(ext=1, rest=b"\x00"), "ends in the middle of a field"),
     "a name that is not there": (
         binary(ext=3, rest=b"\x00\x02a"),
-        "an ext field's name of 2 bytes where 1 are left",
+        "an ext field's name declares 2 bytes, but only 1 are left",
     ),
     "a negative name": (
         binary(ext=4, rest=b"\xff\xffab"),
-        "an ext field's name of -1 bytes where 2 are left",
+        "an ext field's name declares -1 bytes, but only 2 are left",
     ),
     "a name without a value": (binary(ext=3, rest=b"\x00\x01a"), "ends in the middle of a field"),
     "a value that is not there": (
         binary(ext=8, rest=b"\x00\x01a\x00\x00\x00\x02b"),
-        "an ext field's value of 2 bytes where 1 are left",
+        "an ext field's value declares 2 bytes, but only 1 are left",
     ),
     "a negative value": (
         binary(ext=8, rest=b"\x00\x01a\xff\xff\xff\xffb"),
-        "an ext field's value of -1 bytes where 1 are left",
+        "an ext field's value declares -1 bytes, but only 1 are left",
     ),
     "a value that goes on behind the ext fields": (
         binary(ext=8, rest=b"\x00\x01a\x00\x00\x00\x02bc"),
@@ -398,7 +398,7 @@ def test_the_largest_frame_is_written() -> None:
     [
         (
             Command(code=1, body=bytes(MAX_FRAME)),
-            "a frame of 16777330 bytes after its length; allowed: 4 to 16777212",
+            "the length of a frame is 16777330; allowed: 4 to 16777212",
         ),
         (
             Command(code=1, ext={"a": "x" * MAX_HEADER}),

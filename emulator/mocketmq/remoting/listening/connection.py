@@ -145,7 +145,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         )
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)
-        log.debug("%s has connected to port %d", self.peer, local[1])
+        log.debug("%s connected to port %d", self.peer, local[1])
 
     def look_at_role(self) -> None:
         """Serve the next requests in the port's new role, if a promotion has changed it."""
@@ -357,7 +357,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             own = self.unread
             messages.set_unread(self, own)
             if messages.unread_bytes > MAX_UNREAD_BYTES < own * len(messages.unread):
-                self.abort(f"the client does not read its answers: {own} bytes unread")
+                self.abort(f"the client has not read its responses: {own} bytes unread")
 
     def pause_writing(self) -> None:
         """Stop reading requests, because the client does not read its responses."""
@@ -409,7 +409,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Cancel requests that only read. Other requests finish, because they change state."""
-        log.debug("%s has disconnected (requests: %d)", self.peer, self.frames)
+        log.debug("%s disconnected (requests: %d)", self.peer, self.frames)
         hub = self._hub
         if self._tap is not None:
             self._tap.disconnected(self._tapped)

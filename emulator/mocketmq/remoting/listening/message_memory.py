@@ -157,7 +157,7 @@ class MessageMemory:
             self.set_unread(connection, size)
             before = last.get(connection, 0)
             if not self.has_room and before >= LEAST_READ_BYTES > before - size:
-                connection.abort(f"the client does not read its messages: {size} bytes unread")
+                connection.abort(f"the client has not read its messages: {size} bytes unread")
             self._last_unread[connection] = size
         self._let_in()
 
@@ -205,5 +205,5 @@ class MessageLoad:
 def refuse_messages() -> NoReturn:
     """Raise RemotingError, because too many messages are on their way to clients."""
     raise RemotingError(
-        ResponseCode.SYSTEM_BUSY, "messages that clients have not read take too much memory; retry later"
+        ResponseCode.SYSTEM_BUSY, "messages that clients have not read use too much memory; retry later"
     )

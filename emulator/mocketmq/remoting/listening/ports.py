@@ -186,7 +186,7 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
     """The error for a port on which the broker cannot listen; it names the port's option."""
     return ListenError(
         f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
-        f" choose {port_or_host(error, option)}, or none by --no-remoting"
+        f" choose {port_or_host(error, option)}, or disable these ports with --no-remoting"
     )
 
 

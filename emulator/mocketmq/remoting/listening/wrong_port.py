@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 WRONG_PORT: Final = (
-    "this is an HTTP request, but the port serves RocketMQ clients; the JSON API is at --http-port"
+    "this is an HTTP request, but the port serves RocketMQ clients; the JSON API listens on --http-port"
 )
 _BODY: Final = f"{WRONG_PORT}\n".encode()
 ANSWER: Final = (

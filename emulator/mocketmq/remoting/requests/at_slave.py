@@ -127,7 +127,7 @@ def _reject(call: RemotingCall[Any]) -> None:
 
 
 async def _refuse_decision(_call: RemotingCall[Any]) -> Response:
-    raise RemotingError(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave ends no transactions; its broker does")
+    raise RemotingError(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave cannot end transactions; its broker can")
 
 
 async def _refuse_reset(_call: RemotingCall[Any]) -> Response:

@@ -43,7 +43,7 @@ async def create(call: RemotingCall[StaticTopicHeader]) -> Response:
     header, share = call.header, call.channel.share
     if call.channel.name_server is not None:
         raise RemotingError(
-            ResponseCode.SYSTEM_ERROR, "a mapping is of one broker; send this request to that broker"
+            ResponseCode.SYSTEM_ERROR, "a mapping belongs to one broker; send this request to that broker"
         )
     body = object_of(call.command.body)
     mapping = read_mapping(body)

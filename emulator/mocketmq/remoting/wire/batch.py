@@ -42,11 +42,11 @@ def decode_batch(body: bytes) -> list[BatchEntry]:
     start = 0
     while start < len(body):
         if len(entries) == MAX_BATCH:
-            raise _illegal(f"has more than {MAX_BATCH} messages; allowed: 1 to {MAX_BATCH}")
+            raise _illegal(f"contains more than {MAX_BATCH} messages; allowed: 1 to {MAX_BATCH}")
         entry, start = _entry(body, start)
         entries.append(entry)
     if not entries:
-        raise _illegal("has no message")
+        raise _illegal("contains no message")
     return entries
 
 
@@ -60,7 +60,7 @@ def _entry(data: bytes, start: int) -> tuple[BatchEntry, int]:
         raise _illegal("ends in the middle of a message") from None
     properties, end = _piece(data, position + _PROPERTIES.size, length)
     if end - start != size:
-        raise _illegal(f"has a message that declares {size} bytes but takes {end - start}")
+        raise _illegal(f"contains a message that declares {size} bytes but is {end - start} bytes long")
     return BatchEntry(flag, body, properties.decode("utf-8", "replace")), end
 
 
@@ -68,7 +68,7 @@ def _piece(data: bytes, start: int, length: int) -> tuple[bytes, int]:
     """``length`` bytes that begin at ``start``, and the index of their end."""
     end = start + length
     if not start <= end <= len(data):
-        raise _illegal(f"has a field of {length} bytes where {len(data) - start} are left")
+        raise _illegal(f"contains a field of {length} bytes, but only {len(data) - start} are left")
     return data[start:end], end
 
 

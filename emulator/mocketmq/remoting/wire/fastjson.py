@@ -41,7 +41,7 @@ def loads(data: bytes) -> Any:
         return _read(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if len(data) > MAX_DIALECT:
-            raise _invalid(f"{error}; more than {MAX_DIALECT} bytes have to be standard JSON") from None
+            raise _invalid(f"{error}; texts longer than {MAX_DIALECT} bytes must be standard JSON") from None
     return _DialectReader(data.decode("utf-8", "replace")).whole()
 
 

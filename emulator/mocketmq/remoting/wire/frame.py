@@ -93,7 +93,7 @@ class FrameReader:
 def _refused(length: int, header_length: int) -> FrameError:
     """The error for a frame with invalid lengths, which is refused before its content is kept."""
     if not 4 <= length <= _MAX_LENGTH:
-        return FrameError(f"a frame of {length} bytes after its length; allowed: 4 to {_MAX_LENGTH}")
+        return FrameError(f"the length of a frame is {length}; allowed: 4 to {_MAX_LENGTH}")
     allowed = min(length - 4, MAX_HEADER)
     return FrameError(f"a header of {header_length} bytes in a frame of {length}; allowed: at most {allowed}")
 
@@ -103,7 +103,7 @@ def _command(form: int, header: bytes, body: bytes) -> Command:
         return _from_json(header, body)
     if form == ROCKETMQ:
         return _from_binary(header, body)
-    raise FrameError(f"a header of form {form}; allowed: {JSON} (JSON) and {ROCKETMQ} (ROCKETMQ)")
+    raise FrameError(f"a header has serialize type {form}; allowed: {JSON} (JSON) and {ROCKETMQ} (ROCKETMQ)")
 
 
 def _from_json(data: bytes, body: bytes) -> Command:
@@ -135,7 +135,9 @@ def _from_binary(data: bytes, body: bytes) -> Command:
         position += _LENGTH.size
         end = position + ext_length
         if not position <= end <= len(data):
-            raise FrameError(f"ext fields of {ext_length} bytes where {len(data) - position} are left")
+            raise FrameError(
+                f"the ext fields declare {ext_length} bytes, but only {len(data) - position} are left"
+            )
         ext = {}
         while position < end:
             (length,) = _KEY.unpack_from(data, position)
@@ -167,7 +169,7 @@ def _text(data: bytes, start: int, length: int, name: str) -> tuple[str, int]:
     """The text that begins at ``start``, and the index of its end."""
     end = start + length
     if not start <= end <= len(data):
-        raise FrameError(f"{name} of {length} bytes where {len(data) - start} are left")
+        raise FrameError(f"{name} declares {length} bytes, but only {len(data) - start} are left")
     return data[start:end].decode("utf-8", "replace"), end
 
 

@@ -140,7 +140,7 @@ def _decode(data: bytes, start: int) -> tuple[WireRecord, int]:
     except struct.error:
         raise _illegal("ends in the middle of a field") from None
     if end - start != size:
-        raise _illegal(f"declares {size} bytes but takes {end - start}")
+        raise _illegal(f"declares {size} bytes but is {end - start} bytes long")
     record = WireRecord(
         topic=topic.decode("utf-8", "replace"),
         queue_id=queue_id,
@@ -165,7 +165,7 @@ def _piece(data: bytes, start: int, length: int) -> tuple[bytes, int]:
     """``length`` bytes that begin at ``start``, and the index of their end."""
     end = start + length
     if not start <= end <= len(data):
-        raise _illegal(f"has a field of {length} bytes where {len(data) - start} are left")
+        raise _illegal(f"contains a field of {length} bytes, but only {len(data) - start} are left")
     return data[start:end], end
 
 
