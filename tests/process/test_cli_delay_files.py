@@ -68,7 +68,7 @@ def test_no_pending_files(delay: Path) -> None:
     DirectoryLock(delay.parent).close()
     never = mocketmq("ls", "--dir", delay.parent)
     assert (never.code, never.stdout) == (4, "")
-    assert "has never had a delayed message" in never.stderr
+    assert "has never contained a delayed message" in never.stderr
     delay.mkdir()
     for path in (delay, delay.parent):
         assert mocketmq("ls", "--dir", path) == Ended(0, "nothing is pending\n", "")
@@ -144,9 +144,9 @@ def test_reasons_for_not_showing_a_file_are_distinguished(delay: Path) -> None:
     made("BB").put(delay)
     made("BB").put(delay, "7/again")
     cases: list[tuple[list[str | Path], int, str]] = [
-        (["--dir", delay, "CC"], 4, f"no file in {delay} holds a message CC"),
-        (["--dir", delay, "AA"], 6, f"{bad.relative_to(delay)}: the content does not have the checksum"),
-        ([bad], 6, f"{bad}: the content does not have the checksum"),
+        (["--dir", delay, "CC"], 4, f"no file in {delay} contains a message CC"),
+        (["--dir", delay, "AA"], 6, f"{bad.relative_to(delay)}: the content does not match the checksum"),
+        ([bad], 6, f"{bad}: the content does not match the checksum"),
         (["--dir", delay, "BB"], 2, f"name one of them: 7/again, {made('BB').place}"),
         (["CC"], 2, "there is no file 'CC'; name the directory"),
         (["--dir", delay, "BB", "--body", "--json"], 2, "only one of --body and --json"),

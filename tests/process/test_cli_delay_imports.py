@@ -38,17 +38,17 @@ def test_verify_finds_every_kind_of_damage(delay: Path) -> None:
     torn = made("torn").put(delay)
     torn.write_bytes(torn.read_bytes()[:30])
     add(torn, "torn", "ends after 30 bytes")
-    add(damaged(made("checksum"), delay), "checksum", "checksum of the first line")
+    add(damaged(made("checksum"), delay), "checksum", "checksum in the first line")
     add(made("topic", topic="not a topic").put(delay), "header", "illegal characters")
     add(made("queue", queue_id=-1).put(delay), "header", "queue_id is -1")
     add(made("empty", b"").put(delay), "header", "the body is empty")
     newer = made("newer").put(delay)
     newer.write_bytes(newer.read_bytes().replace(b"delayed 1", b"delayed 2", 1))
-    add(newer, "version", "has version 2; known: 1")
+    add(newer, "version", "has format version 2")
     renamed = made("renamed").put(delay, other.place)
-    add(renamed, "name", f"its header is that of file {made('renamed').place}")
+    add(renamed, "name", f"its header belongs to file {made('renamed').place}")
     elsewhere = made("elsewhere").put(delay, f"7/{made('elsewhere').entry.name}")
-    add(elsewhere, "name", f"its header is that of file {made('elsewhere').place}")
+    add(elsewhere, "name", f"its header belongs to file {made('elsewhere').place}")
     add(good.put(delay, "7/again"), "duplicate", f"{good.place} is the same message")
     later = made("good", due_ms=DUE_MS + 60_000)
     add(later.put(delay), "duplicate", "the same message")
@@ -76,7 +76,7 @@ def test_verify_finds_every_kind_of_damage(delay: Path) -> None:
     # If several files have one message, the first file counts, here the copy in an earlier second.
     assert problems.pop("7/again")[0] == "duplicate"
     kind, reason = found.pop("7/again")
-    assert (kind, reason) == ("name", f"its header is that of file {good.place}")
+    assert (kind, reason) == ("name", f"its header belongs to file {good.place}")
     problems[good.place] = ("duplicate", "7/again is the same message")
     assert {file: kind for file, (kind, _) in found.items()} == {
         file: kind for file, (kind, _) in problems.items()
@@ -85,7 +85,7 @@ def test_verify_finds_every_kind_of_damage(delay: Path) -> None:
         assert reason in found[file][1], file
     assert report["quarantined"] == [
         {"file": ".bad/7-one", "kind": "quarantined", "reason": "it was torn"},
-        {"file": ".bad/7-two", "kind": "quarantined", "reason": "no reason was noted"},
+        {"file": ".bad/7-two", "kind": "quarantined", "reason": "no reason was recorded"},
     ]
     assert (report["messages"], report["temporary"], report["is_good"]) == (0, 1, False)
 
@@ -234,7 +234,7 @@ def test_import_from_a_backup_replaces_damaged_files(delay: Path, tmp_path: Path
         foreign.place: foreign.content,  # adopted, as a broker would do
         f".bad/{file.place.replace('/', '-')}": bad,
         f".bad/{file.place.replace('/', '-')}.reason": (
-            b"the content does not have the checksum of the first line\n"
+            b"the content does not match the checksum in the first line\n"
         ),
     }
 
@@ -255,8 +255,8 @@ def test_impossible_sources_and_targets_are_refused(delay: Path, tmp_path: Path)
     for data, source, sentence in (
         (":memory:", delay, ":memory: is not a data directory"),
         (delay, tmp_path, f"{delay} is not a data directory"),
-        (delay.parent, delay.parent, "is the directory to import into"),
-        (delay.parent, delay, "is the directory to import into"),
+        (delay.parent, delay.parent, "is also the directory to import into"),
+        (delay.parent, delay, "is also the directory to import into"),
         (tmp_path / "new", tmp_path / "nowhere", "does not exist"),
     ):
         refused = mocketmq("import", "--data", data, source)
@@ -285,7 +285,7 @@ def test_import_ended_by_a_full_disk_can_be_repeated(delay: Path, tmp_path: Path
     args = ("import", "--data", tmp_path / "new", delay)
     ended = in_a_process(*args, code=FULL, capture_output=True)
     assert (ended.returncode, ended.stdout) == (5, b"")
-    assert b"the import is not complete, No space left on device; it can be repeated" in ended.stderr
+    assert b"the import is incomplete: No space left on device; repeat it" in ended.stderr
     assert b"Traceback" not in ended.stderr
     assert len(files_below(tmp_path / "new" / "delay")) == 2
     report = answer(*args)

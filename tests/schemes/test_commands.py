@@ -106,7 +106,7 @@ def test_message_is_found_by_each_of_its_names(scheme: TimedSchemeName, tmp_path
     assert mocketmq("cat", "--dir", root, "0A" * 16, "--body").stdout == "first\nsecond"
     missing = mocketmq("cat", "--dir", tmp_path, "nobody")
     assert (missing.code, missing.stdout) == (4, "")
-    assert f"no file in {root} holds a message nobody" in missing.stderr
+    assert f"no file in {root} contains a message nobody" in missing.stderr
 
 
 def test_an_intact_folder_is_confirmed(scheme: TimedSchemeName, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_damaged_message_is_named_and_the_others_are_listed(
     for name in ("B", problem["file"]):
         shown = mocketmq("cat", "--dir", tmp_path, name)
         assert (shown.code, shown.stdout) == (6, "")
-        assert f"{problem['file']}: the content does not have the checksum" in shown.stderr
+        assert f"{problem['file']}: the content does not match the checksum" in shown.stderr
 
 
 def test_a_duplicate_message_is_reported_once(scheme: TimedSchemeName, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_exactly_one_scheme_is_chosen(tmp_path: Path) -> None:
         refused = mocketmq(*args, "--dir", tmp_path)
         assert (refused.code, refused.stdout) == (2, "")
         schemes = "directories and wheel and slots and sorted"
-        assert f"{tmp_path} has messages of {schemes}; choose one of them" in refused.stderr
+        assert f"{tmp_path} contains messages of {schemes}; choose one of these schemes" in refused.stderr
     for scheme, place in SCHEMES.items():
         chosen = ("--dir", tmp_path, "--timed-scheme", scheme)
         assert listed(*chosen) == [scheme]
@@ -291,7 +291,11 @@ def test_exactly_one_scheme_is_chosen(tmp_path: Path) -> None:
 def test_unknown_scheme_is_refused(tmp_path: Path) -> None:
     keep("wheel", tmp_path, made())
     for args, code, sentence in (
-        (["ls", "--dir", tmp_path, "--timed-scheme", "slots"], 4, "has no folder of the delay scheme slots"),
+        (
+            ["ls", "--dir", tmp_path, "--timed-scheme", "slots"],
+            4,
+            "contains no folder of the delay scheme slots",
+        ),
         (
             ["verify", "--dir", tmp_path, "--timed-scheme", "x"],
             2,

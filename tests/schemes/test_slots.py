@@ -108,7 +108,7 @@ async def test_cancelling_message_without_a_target_is_refused(tmp_path: Path) ->
         await send_in(broker, 1_000, "it", **{UNIQ_KEY: "IT"})
         await send_in(broker, 1_000, "of another topic", topic="another", **{UNIQ_KEY: "OTHER"})
         for unknown in ("NONE", "OTHER", "another+IT"):
-            with pytest.raises(NotPendingError, match=re.escape(f"message {unknown} is not waiting")):
+            with pytest.raises(NotPendingError, match=re.escape(f"message {unknown} is not pending")):
                 await cancel_by_message(broker, unknown)
         await cancel_by_message(broker, "IT")
         with pytest.raises(NotPendingError):

@@ -293,7 +293,7 @@ async def test_a_disk_that_is_full_within_a_record_leaves_nothing_of_it(
         with monkeypatch.context() as full:
             full.setattr(os, "pwrite", fill)
             with pytest.raises(
-                StoreUnavailableError, match="No space left on device; nothing of it was kept"
+                StoreUnavailableError, match="No space left on device; no part of it was stored"
             ):
                 await send_in(broker, HOUR_MS, "refused")
         assert (len(writes), path.stat().st_size) == (2, size)

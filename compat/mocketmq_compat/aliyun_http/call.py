@@ -77,7 +77,9 @@ def parameters_in(request: web.BaseRequest, allowed: Container[str]) -> dict[str
         raise AliyunError("InvalidQueryString", "the query is not percent-encoded UTF-8") from None
     for name, value in pairs:
         if name not in allowed:
-            raise AliyunError("InvalidQueryString", f"{request.method} takes no parameter {shorten(name)}")
+            raise AliyunError(
+                "InvalidQueryString", f"{request.method} does not accept the parameter {shorten(name)}"
+            )
         if name in parameters:
             raise AliyunError("InvalidQueryString", f"{name} is given twice; allowed: once")
         parameters[name] = value

@@ -45,7 +45,7 @@ async def leaves_of(
             parser.Parse(content[end - PIECE_BYTES : end], False)
             if end - parser.CurrentByteIndex > PIECE_BYTES:  # expat parses a tag as a whole, in one turn
                 raise AliyunError(
-                    "MalformedXML", f"the body has a tag or comment longer than {PIECE_BYTES} bytes"
+                    "MalformedXML", f"the body contains a tag or comment longer than {PIECE_BYTES} bytes"
                 )
             await turns.next_turn()
         parser.Parse(content[max(len(content) - 1, 0) // PIECE_BYTES * PIECE_BYTES :], True)
@@ -89,7 +89,7 @@ class _Reader:
 
 
 def _refuse_document_type(*_: object) -> None:
-    raise AliyunError("MalformedXML", "the body has a document type declaration; allowed: none")
+    raise AliyunError("MalformedXML", "the body contains a document type declaration; allowed: none")
 
 
 def representable(text: str) -> str:

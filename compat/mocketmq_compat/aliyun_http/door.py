@@ -129,7 +129,8 @@ class AliyunDoor:
         method = _METHODS.get(request.method)
         if method is None:
             raise AliyunError(
-                "InvalidRequestURL", f"{_TEMPLATE} takes no {request.method}; allowed: {', '.join(_METHODS)}"
+                "InvalidRequestURL",
+                f"{_TEMPLATE} does not accept {request.method}; allowed: {', '.join(_METHODS)}",
             )
         parameters = parameters_in(request, method.parameters)
         operation = method.operations.get(trans := parameters.get("trans", ""))

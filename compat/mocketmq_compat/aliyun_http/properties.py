@@ -46,9 +46,9 @@ def parse(text: str) -> dict[str, str]:
                 "a pair in Properties", pair, "key:value, where neither is empty or contains : or |"
             )
         if key in properties:
-            raise InvalidArgumentError("a key in Properties", key, "every key once")
+            raise InvalidArgumentError("a key in Properties", key, "each key once")
         if key in _ROCKETMQ:
-            raise InvalidArgumentError("a key in Properties", key, "no name that RocketMQ keeps for itself")
+            raise InvalidArgumentError("a key in Properties", key, "a name that RocketMQ does not reserve")
         properties[key] = value
     return properties
 

@@ -43,7 +43,7 @@ def check_signature(
     if not match:
         raise AliyunError(
             "InvalidAuthorizationHeader",
-            "the header Authorization has another form; allowed: MQ <access key id>:<signature>",
+            "the Authorization header is malformed; allowed: MQ <access key id>:<signature>",
         )
     key_id, signature = match.groups()
     account = accounts.get(key_id)
@@ -51,7 +51,7 @@ def check_signature(
         return None
     _check_date(headers.get("Date", ""))
     if account is None:
-        raise AliyunError("InvalidAccessKeyId", f"no access key has the id {shorten(key_id)}")
+        raise AliyunError("InvalidAccessKeyId", f"the access key id {shorten(key_id)} is unknown")
     account.check_enabled()
     _check_token(account, headers.get("security-token", ""))
     text = string_to_sign(method, target, headers)
@@ -66,7 +66,7 @@ def check_signature(
 
 def _check_token(account: Account, given: str) -> None:
     if account.security_token is not None and not _is_same(given, account.security_token):
-        mistake = "another one was sent" if given else "none was sent"
+        mistake = "another token was sent" if given else "no token was sent"
         needed = f"the access key {account.access_key} needs its STS token in the header security-token"
         raise AliyunError("InvalidAccessKeyId", f"{needed}; {mistake}")
 
@@ -77,7 +77,7 @@ def _is_same(given: str, expected: str) -> bool:
 
 def _check_date(text: str) -> None:
     if not text:
-        raise AliyunError("MissingDateHeader", f"the request has no Date header; allowed: such as {_EXAMPLE}")
+        raise AliyunError("MissingDateHeader", f"the Date header is missing; allowed: such as {_EXAMPLE}")
     if parsedate_tz(text) is None and _IN_ANOTHER_LANGUAGE.fullmatch(text):
         return
     try:

@@ -150,7 +150,7 @@ def decode(content: bytes) -> DelayedFile:
     if match is None:
         raise _unknown(content)
     if hashlib.sha256(rest, usedforsecurity=False).hexdigest().encode() != match[1]:
-        raise DamagedFileError("checksum", "the content does not have the checksum of the first line")
+        raise DamagedFileError("checksum", "the content does not match the checksum in the first line")
     line, _, body = rest.partition(b"\n")
     try:
         header = _decode_header(line)
@@ -159,7 +159,9 @@ def decode(content: bytes) -> DelayedFile:
     if parse_name(header.entry.name) is None:
         raise DamagedFileError("header", f"number {header.number} or due_us {header.due_us} is out of range")
     if header.size != len(body):
-        raise DamagedFileError("size", f"the body has {len(body)} bytes, but the header says {header.size}")
+        raise DamagedFileError(
+            "size", f"the body is {len(body)} bytes long, but the header declares {header.size}"
+        )
     return DelayedFile(header, body)
 
 
@@ -169,5 +171,7 @@ def _unknown(content: bytes) -> DamagedFileError:
         return DamagedFileError("torn", f"the file ends after {len(content)} bytes, before its header")
     match = _ANY_VERSION.fullmatch(first)
     if match is not None and int(match[1]) != VERSION:
-        return DamagedFileError("version", f"the file has version {int(match[1])}; known: {VERSION}")
+        return DamagedFileError(
+            "version", f"the file has format version {int(match[1])}; this mocketmq reads version {VERSION}"
+        )
     return DamagedFileError("stray", "the file does not begin with the header of a delayed message")

@@ -77,8 +77,8 @@ class GroupSaves(Chore):
         used = self._store.disk_bytes + self._saving_bytes
         if self._quota_bytes and used + size > self._quota_bytes:
             raise StoreFullError(
-                f"delayed messages take {used} of {self._quota_bytes} bytes of disk, and this one"
-                f" needs {size} more; raise --delay-quota, or wait until some are delivered"
+                f"delayed messages occupy {used} of {self._quota_bytes} bytes on disk, and this message"
+                f" needs {size} more; raise --delay-quota, or wait until some messages are delivered"
             )
         self._saving_bytes += size
         try:
@@ -190,5 +190,5 @@ def _refusal(error: Exception) -> EmulatorError:
     if not isinstance(error, OSError):
         return InternalError(f"a delayed message could not be saved: {error!r}")
     return StoreUnavailableError(
-        f"a delayed message cannot be written: {error.strerror or error}; nothing of it was kept"
+        f"a delayed message cannot be written: {error.strerror or error}; no part of it was stored"
     )

@@ -177,7 +177,7 @@ def quarantined(root: Path) -> Iterator[FolderProblem]:
     directory = root / QUARANTINE
     for name in os.listdir(directory):  # noqa: PTH208 - also names that are not Unicode
         if not name.endswith(REASON):
-            reason = "no reason was noted"
+            reason = "no reason was recorded"
             with suppress(OSError):
                 reason = (directory / f"{name}{REASON}").read_text("utf-8", "replace").strip()
             yield FolderProblem(readable(f"{QUARANTINE}/{name}"), "quarantined", reason)

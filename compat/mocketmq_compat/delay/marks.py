@@ -26,7 +26,7 @@ GRACE_S: Final = 2.0
 """Longest wait for outstanding marks at a stop, in real seconds. The next start marks the rest."""
 AT_ONCE: Final = 256
 """Maximum number of records marked in one step."""
-NOT_REMOVED: Final = "the disk refuses to remove delayed messages that were delivered"
+NOT_REMOVED: Final = "the disk refused to remove delayed messages that were delivered"
 """The error for records that must be removed before the next step, but are not."""
 
 

@@ -122,7 +122,7 @@ def import_messages(
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
             raise StoreUnavailableError(
-                f"the import is not complete, {error.strerror or error}{where}; it can be repeated"
+                f"the import is incomplete: {error.strerror or error}{where}; repeat it"
             ) from error
 
 

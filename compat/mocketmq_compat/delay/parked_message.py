@@ -55,7 +55,7 @@ def check_deliverable(file: DelayedFile) -> str:
     except (EmulatorError, ValueError) as error:
         raise DamagedFileError("header", str(error)) from None
     if is_forbidden_topic(header.topic):
-        raise DamagedFileError("header", f"no message may go to the topic {header.topic}")
+        raise DamagedFileError("header", f"messages cannot be sent to the topic {header.topic}")
     if not 0 <= header.queue_id <= MAX_QUEUE_NUMBER:
         raise DamagedFileError("header", f"queue_id is {header.queue_id}; allowed: 0 to {MAX_QUEUE_NUMBER}")
     if not file.body:
@@ -68,7 +68,7 @@ def message_in(entry: Entry, content: bytes) -> DelayedFile:
     file = decode(content)
     check_deliverable(file)
     if file.header.entry != entry:
-        raise DamagedFileError("name", f"its header is that of record {file.header.entry.name}")
+        raise DamagedFileError("name", f"its header belongs to record {file.header.entry.name}")
     return file
 
 

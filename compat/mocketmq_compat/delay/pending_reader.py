@@ -155,7 +155,7 @@ class PendingReader:
         file = decode(content)
         header = file.header
         if header.entry != entry:
-            raise DamagedFileError("name", f"its header is that of record {header.entry.name}")
+            raise DamagedFileError("name", f"its header belongs to record {header.entry.name}")
         properties = check_deliverable(file)
         topic = await self._topics.ensure(header.topic, header.queue_id + 1)
         queue = topic.queues[header.queue_id % len(topic.queues)]

@@ -107,7 +107,9 @@ async def open_timed_scheme(settings: Settings, context: SchemeContext) -> Timed
     """
     chosen = settings.timed_scheme
     if settings.start_deliver_time == "dongwo" and chosen != DEFAULT:
-        raise SettingError("timed_scheme", chosen, f"{DEFAULT}, the scheme of start_deliver_time dongwo")
+        raise SettingError(
+            "timed_scheme", chosen, f"{DEFAULT}, the only scheme for start_deliver_time dongwo"
+        )
     if settings.data != MEMORY:
         if sys.platform == "win32" and chosen != DEFAULT:
             # The other schemes remove open files, read at offsets, or read through symbolic links.
@@ -119,7 +121,7 @@ async def open_timed_scheme(settings: Settings, context: SchemeContext) -> Timed
                 raise SettingError(
                     "timed_scheme",
                     chosen,
-                    f"{name}, whose messages wait in {data}; {chosen} takes them over by: {takes_over}",
+                    f"{name}, whose messages are still in {data}; move them with: {takes_over}",
                 )
     scheme = await _over_its_store(SCHEMES[chosen], settings, context)
     try:

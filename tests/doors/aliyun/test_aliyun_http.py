@@ -421,7 +421,7 @@ async def test_properties_of_newer_brokers_are_refused(aliyun: Aliyun, pair: str
     body = f"<Message><MessageBody>a</MessageBody><Properties>{pair}{half}|</Properties></Message>"
     answer = await aliyun.call("POST", "/topics/orders/messages", body)
     assert answer.error == (400, "InvalidArgument")
-    assert "no name that RocketMQ keeps for itself" in answer.fields["Message"]
+    assert "a name that RocketMQ does not reserve" in answer.fields["Message"]
 
 
 async def test_a_body_over_the_limit_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_places() -> None:
     assert FileLocation(entry.second + 1, entry.name).entry is None
     assert FileLocation(entry.second, "by-hand").entry is None
     assert message_in(FileLocation(7, "by-hand"), FIRST.content).entry == entry
-    with pytest.raises(DamagedFileError, match=f"its header is that of file {FIRST.place}"):
+    with pytest.raises(DamagedFileError, match=f"its header belongs to file {FIRST.place}"):
         message_in(FileLocation(SECOND.entry.second, SECOND.entry.name), FIRST.content)
 
 
@@ -105,5 +105,5 @@ def test_failed_sync_fails_the_import(root: Path, tmp_path: Path, monkeypatch: p
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("mocketmq_compat.delay.directories.delay_directory.DelayDirectory.sync", fail)
-    with pytest.raises(StoreUnavailableError, match="not complete, Input/output error; it can be repeated"):
+    with pytest.raises(StoreUnavailableError, match="incomplete: Input/output error; repeat it"):
         import_files(tmp_path / "data", root, ignore)

@@ -202,7 +202,7 @@ def test_other_first_bytes_are_another_protocol(content: bytes) -> None:
 def test_files_of_other_versions_are_distinguished(content: bytes) -> None:
     error = damage(content)
     assert error.kind == "version"
-    assert str(error).endswith("known: 1")
+    assert str(error).endswith("reads version 1")
 
 
 def header_line(**changed: object) -> bytes:
@@ -239,7 +239,7 @@ def test_a_malformed_header_is_refused(line: bytes, says: str) -> None:
 @pytest.mark.parametrize("size", [-1, 0, 2, 4])
 def test_body_of_a_wrong_size_is_refused(size: int) -> None:
     error = damage(with_checksum(header_line(size=size) + b"\na\nb"))
-    assert (error.kind, str(error)) == ("size", f"the body has 3 bytes, but the header says {size}")
+    assert (error.kind, str(error)) == ("size", f"the body is 3 bytes long, but the header declares {size}")
 
 
 # Without this program

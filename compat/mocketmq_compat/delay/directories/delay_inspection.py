@@ -239,7 +239,7 @@ def _only_message_in(place: FileLocation, content: bytes, seen: dict[Identity, F
 
 
 def _belongs(entry: Entry) -> str:
-    return f"its header is that of file {entry.second}/{entry.name}"
+    return f"its header belongs to file {entry.second}/{entry.name}"
 
 
 def _message_or_problem(root: Path, place: FileLocation) -> KeptMessage | FolderProblem | None:

@@ -146,7 +146,7 @@ class DayData:
             return True
         self._files.close_file(name)
         if found.strip(b"\0"):
-            reason = "its header is not that of this version and day"
+            reason = "its header does not match this version and day"
             (self._root / name).rename(self._quarantine.place_for(name, "version", reason))
         else:
             self._files.remove_file(name)  # the power failed while it was being created

@@ -81,7 +81,7 @@ class HourIndex:
         with self.lock:
             table = index_file.heads(self._fd())
             if sum(table) != self.heads:
-                raise DamagedIndexError(self.number, "its table does not have its checksum")
+                raise DamagedIndexError(self.number, "its table does not match its checksum")
             return table
 
     def newest(self, first: int, last: int) -> "array[int]":

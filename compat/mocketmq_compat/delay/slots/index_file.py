@@ -211,5 +211,5 @@ def write_whole(fd: int, content: bytes, offset: int) -> None:
 def _item(hour: int, block: bytes, start: int) -> Item:
     due_ms, number, digest, offset, size, previous, crc, mark = _ITEM.unpack_from(block, start)
     if zlib.crc32(block[start : start + _CHECKED]) != crc or mark not in (0, DONE):
-        raise DamagedIndexError(hour, "an item does not have its checksum")
+        raise DamagedIndexError(hour, "an item does not match its checksum")
     return Item(Entry(due_ms, number, digest), offset, size, previous, mark)

@@ -153,7 +153,7 @@ def _read(name: str, day: int, fd: int) -> Iterator[KeptMessage | FolderProblem]
     """Like ``read_messages``, for one day's data."""
     begin = os.pread(fd, HEADER_BYTES, 0)
     if begin != header("data", day):
-        reason = "its header is not that of this version and day"
+        reason = "its header does not match this version and day"
         yield FolderProblem(name, "version" if begin.strip(b"\0") else UNFINISHED, reason)
         return
     for part in data_file.records(fd):

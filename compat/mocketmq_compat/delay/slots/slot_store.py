@@ -146,7 +146,7 @@ class SlotStore(BaseStore):
         content = os.pread(data, item.size - PREFIX_BYTES, item.offset + PREFIX_BYTES)
         is_there = data_file.begins(data, item.offset, item.size, item.entry)
         if not is_there and not _is_message(content, item.entry):
-            reason = f"item {place} leads to no record of {item.entry.name}"
+            reason = f"item {place} does not point to a record of {item.entry.name}"
             raise DamagedIndexError(item.entry.due_ms // HOUR_MS, reason)
         return content
 
@@ -197,7 +197,7 @@ class SlotStore(BaseStore):
         if place is not None:
             item = hour.item(place)
             if item.entry != entry:
-                raise DamagedIndexError(hour.number, f"item {place} is not that of {entry.name}")
+                raise DamagedIndexError(hour.number, f"item {place} does not belong to {entry.name}")
             return None if item.mark else (place, item)
         if (found := hour.find(entry)) is not None:
             self._places.remember(entry, found[0])

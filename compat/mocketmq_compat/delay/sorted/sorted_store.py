@@ -45,7 +45,7 @@ class SortedStore(BaseStore):
             self._rocks.write({keys.VERSION_KEY: keys.VERSION}, [])
         elif version not in (None, keys.VERSION):
             self.close()
-            text = f"it has version {version!r} of the scheme sorted; known: {keys.VERSION!r}"
+            text = f"it has version {version!r} of the scheme sorted; readable: {keys.VERSION!r}"
             raise OSError(0, text, str(root))
         self.count, self.disk_bytes = keys.unpack_totals(self._rocks.get(keys.TOTALS_KEY))
         self._floor = keys.MESSAGE
