@@ -170,7 +170,7 @@ def _start_recordings(settings: Settings, broker: Broker, stack: AsyncExitStack)
     """
     if settings.record is None and settings.record_requests is None:
         if settings.record_mask is not None:
-            allowed = "nothing without record or record_requests"
+            allowed = "no value unless record or record_requests is set"
             raise SettingError("record_mask", settings.record_mask, allowed)
         return None
     from mocketmq.recording.broker_recorder import BrokerRecorder  # noqa: PLC0415 - rarely used

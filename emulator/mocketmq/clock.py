@@ -179,8 +179,8 @@ def check_move(from_us: int, to_us: int) -> None:
     """Raise ClockError unless the move goes forward, and not beyond the year 9999."""
     if to_us < from_us:
         raise ClockError(
-            f"the clock only moves forward: it is at {from_us // US_PER_MS} ms,"
-            f" {to_us // US_PER_MS} ms is {format_duration(from_us - to_us)} before that"
+            f"the clock can only move forward: it is at {from_us // US_PER_MS} ms, and"
+            f" {to_us // US_PER_MS} ms is {format_duration(from_us - to_us)} earlier"
         )
     if to_us > LATEST_US:
         raise ClockError(f"the clock ends with the year 9999, at {LATEST_US // US_PER_MS} ms")

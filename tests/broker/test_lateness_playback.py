@@ -187,11 +187,11 @@ async def test_a_restart_does_not_deliver_held_messages_sooner(tmp_path: Path) -
         ("nosuch.csv", None, "No such file or directory"),
         ("ledger.xlsx", "", "its name has another ending"),
         ("ledger.csv", "message_id,due_us\nA,1\n", "it has no column delivered_us"),
-        ("ledger.csv", "message_id,due_us,delivered_us\nA,1,\n", "it has no delivery"),
+        ("ledger.csv", "message_id,due_us,delivered_us\nA,1,\n", "it contains no delivery"),
         ("ledger.csv", "message_id,due_us,delivered_us\nA,soon,2\n", "invalid literal"),
         ("ledger.jsonl", "[]", "Expected `object`"),
         ("report.json", "{}", "missing required field"),
-        ("report.json", '{"lateness": [], "spectra": []}', "it has no delivery"),
+        ("report.json", '{"lateness": [], "spectra": []}', "it contains no delivery"),
         ("folder", None, "unable to open database file"),
     ],
 )

@@ -240,7 +240,10 @@ async def test_a_large_message_ends_a_receive_by_priority() -> None:
         assert len(await receive(broker)) == 1
 
 
-NOT_WITH = "none beside the property {}, as a delayed, ordered or transactional message has no priority"
+NOT_WITH = (
+    "none together with the property {}, as a delayed, ordered or transactional message cannot have a"
+    " priority"
+)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +277,7 @@ async def test_messages_that_share_a_queue_have_no_priority() -> None:
         await create(broker)
         with pytest.raises(IllegalMessageError, match="the messages of a batch share a queue"):
             await broker.sender.send_together([Message(TOPIC, b"plain"), priority_message()])
-        with pytest.raises(IllegalMessageError, match="a transactional message has none"):
+        with pytest.raises(IllegalMessageError, match="a transactional message cannot have one"):
             await broker.half_messages.prepare_checked(priority_message(), "makers")
         assert await receive(broker) == []
 

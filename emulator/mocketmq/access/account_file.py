@@ -78,7 +78,7 @@ def text_of(node: Node) -> str:
         raise mistake(node, f"this is a {node.id}; allowed: one value")
     text: str = node.value
     if any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise mistake(node, "an escape stands for half a character; allowed: whole characters")
+        raise mistake(node, "an escape encodes half a character; allowed: whole characters")
     return "" if text in ("null", "~") and node.style is None else text
 
 
@@ -100,7 +100,7 @@ def mapping_of(node: Node, allowed: tuple[str, ...], what: str) -> Mapping[str, 
         name = text_of(key)
         if name not in allowed:
             shown = shorten(name.partition(":")[0])  # the rest may be a secret
-            raise mistake(key, f"{what} has no {shown}; allowed: {', '.join(allowed)}")
+            raise mistake(key, f"{shown} is not a field of {what}; allowed: {', '.join(allowed)}")
         if name in found:
             raise mistake(key, f"{name} is repeated; allowed: once")
         found[name] = value

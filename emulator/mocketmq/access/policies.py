@@ -165,7 +165,7 @@ class Policies(NamedTuple):
             by_type[name] = tuple(by_resource.values())
         count = sum(map(len, by_type.values()))
         if count > MAX_ENTRIES:
-            raise AuthError(f"the user would have {count} policy entries; allowed: {MAX_ENTRIES}")
+            raise AuthError(f"the user would have {count} policy entries; allowed: at most {MAX_ENTRIES}")
         return Policies(by_type)
 
     def without(self, policy_type: str, resource: Resource) -> "Policies":
@@ -224,7 +224,7 @@ def _entry(entry: Mapping[str, Any]) -> PolicyEntry:
         raise AuthError("The actions is empty.")
     sources = tuple(_listed(entry, "sourceIps", str))
     if len(sources) > MAX_SOURCES:
-        raise AuthError(f"the entry has {len(sources)} source IPs; allowed: {MAX_SOURCES}")
+        raise AuthError(f"the entry has {len(sources)} source IPs; allowed: at most {MAX_SOURCES}")
     for source in sources:
         if not source.strip():
             raise AuthError("The source ip is empty.")
@@ -251,7 +251,7 @@ def parse_source(source: str) -> _Network:
 
 
 def _listed(given: Mapping[str, Any], name: str, kind: type[_T]) -> Iterator[_T]:
-    found, wrong = given.get(name), f"{name} is no list of {'texts' if kind is str else 'objects'}"
+    found, wrong = given.get(name), f"{name} is not a list of {'texts' if kind is str else 'objects'}"
     if not isinstance(found, list | tuple | NoneType):
         raise AuthError(wrong)
     for each in found or ():

@@ -210,7 +210,7 @@ class BrokerLives:
             raise BrokerStateError(f"{broker.name} has no slave; start mocketmq with --slaves 1")
         if not broker.has_running_slave:
             raise BrokerStateError(
-                f"the slave of {broker.name} is down; allowed: a slave that runs. Start {broker.name} first"
+                f"the slave of {broker.name} is down; allowed: a running slave. Start {broker.name} first"
             )
 
     def _running(self, name: str) -> RegisteredBroker:
@@ -308,7 +308,7 @@ class BrokerLives:
             if each.condition != HEALTHY:
                 self._brokers.set_condition(each, HEALTHY)
                 self._forget_locks(each)
-                log.info("%s: running, as a snapshot was restored", each.name)
+                log.info("%s: running again after a snapshot was restored", each.name)
         self.changes.clear()
 
     async def start_restored(self) -> None:

@@ -88,14 +88,14 @@ _Ms = Annotated[
     Meta(ge=0, le=LATEST_US // US_PER_MS, description="Milliseconds since the epoch, on the broker's clock"),
 ]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-_Pattern = Annotated[str, Meta(min_length=1, max_length=255, description="A name; * stands for any letters")]
+_Pattern = Annotated[str, Meta(min_length=1, max_length=255, description="A name; * matches any characters")]
 
 Lateness = Callable[[Random], int]
 """Draws a lateness in microseconds, 0 or more."""
 
 _DELAYS: Final = (
-    "a duration such as 2s; uniform(1s, 5s), normal(2s, 500ms) of mean and deviation,"
-    " exponential(2s) of a mean; or a list of durations to draw from"
+    "a duration such as 2s; uniform(1s, 5s), normal(2s, 500ms) with this mean and deviation,"
+    " exponential(2s) with this mean; or a list of durations to draw from"
 )
 _DISTRIBUTION: Final = re.compile(r"(uniform|normal|exponential)\(([^()]*)\)")
 _ARGUMENTS: Final = {"uniform": 2, "normal": 2, "exponential": 1}
@@ -152,7 +152,7 @@ def check_fields(rule: FaultRule) -> None:
     needed = _NEEDS.get(rule.do)
     if needed and getattr(rule, needed) is UNSET:
         allowed = _ALLOWED.get(needed) or refusal_names(rule.door or None)
-        raise InvalidArgumentError(needed, _Missing(), f"{allowed}; do {rule.do!r} needs one")
+        raise InvalidArgumentError(needed, _Missing(), f"{allowed}; do {rule.do!r} requires it")
     if rule.lasts is not UNSET and rule.to_ms is not UNSET:
         raise InvalidArgumentError("lasts", rule.lasts, "either lasts or to_ms")
 

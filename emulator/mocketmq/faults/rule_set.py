@@ -74,7 +74,7 @@ class FaultRules:
         """The rule of this name. Raises FaultNotFoundError."""
         found = self._by_name.get(name)
         if found is None:
-            raise FaultNotFoundError(f"no fault has the name {name[:80]!r}")
+            raise FaultNotFoundError(f"no fault is named {name[:80]!r}")
         return found
 
     def declare(self, door: str, operations: Callable[[], Iterable[str]]) -> None:
@@ -128,7 +128,7 @@ class FaultRules:
     def _name_of(self, rule: FaultRule) -> str:
         if rule.name is not UNSET:
             if rule.name in self._by_name:
-                raise InvalidArgumentError("name", rule.name, "a name that no other fault has")
+                raise InvalidArgumentError("name", rule.name, "a name that no other fault uses")
             return rule.name
         number = 1
         while f"fault-{number}" in self._by_name:
@@ -145,7 +145,9 @@ class FaultRules:
         if rule.broker is not UNSET:
             self._check_broker(rule)
         if rule.do == "twice" and "remoting" not in doors:
-            raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
+            raise InvalidArgumentError(
+                "door", rule.door, "remoting, because an HTTP request cannot be answered twice"
+            )
         if rule.do == "name-server-away" and "remoting" not in self._operations:
             raise InvalidArgumentError(
                 "do", rule.do, "other faults: name-server-away needs remoting, which is off"
@@ -168,7 +170,7 @@ class FaultRules:
             raise InvalidArgumentError("broker", rule.broker, " or ".join(self._brokers))
         of_one = self._outage_doors if rule.do == "broker-away" else ("remoting", "grpc")
         if len(self._brokers) > 1 and rule.door not in (UNSET, *of_one):
-            allowed = f"{' or '.join(of_one)} with broker; other doors are of the cluster as a whole"
+            allowed = f"{' or '.join(of_one)} with broker; other doors belong to the cluster as a whole"
             raise InvalidArgumentError("door", rule.door, allowed)
 
     async def remove_rules(self, *names: str) -> Sequence[FaultInjector]:

@@ -46,7 +46,8 @@ class TypeProperty(NamedTuple):
         other = next((name for name in self.others if name in properties), None)
         if other is not None:
             allowed = (
-                f"none beside the property {other}, as {self.reason}. Send the message without one of them"
+                f"none together with the property {other}, as {self.reason}. Send the message without one of"
+                " the two"
             )
             raise self.refusal(properties[self.name], allowed)
 
@@ -67,7 +68,7 @@ PRIORITY_PROPERTY: Final = TypeProperty(
     "priority",
     # Properties of messages of another type, whose priority upstream drops.
     (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY),
-    "a delayed, ordered or transactional message has no priority",
+    "a delayed, ordered or transactional message cannot have a priority",
 )
 MAX_LITE_TOPIC_BYTES: Final = 64
 LITE_TOPIC_ALLOWED: Final = f"1 to {MAX_LITE_TOPIC_BYTES} letters, digits, hyphens and underscores"
@@ -77,7 +78,7 @@ LITE_TOPIC_PROPERTY: Final = TypeProperty(
     "lite_topic",
     # Properties of messages of another type, which upstream puts first (TopicMessageType).
     (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY, PRIORITY),
-    "a delayed, ordered or transactional message, or one with a priority, has no lite topic",
+    "a delayed, ordered or transactional message, or one with a priority, cannot have a lite topic",
 )
 
 

@@ -67,7 +67,7 @@ FORBIDDEN_TOPICS: Final = frozenset(
         _OFFSET_MOVED_TOPIC,
     }
 )
-"""Topics to which no client may send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
+"""Topics to which clients cannot send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
 
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 _EXPECTED_TOPICS: Final[Mapping[str, int]] = {

@@ -45,7 +45,7 @@ class ExportLog(logging.Handler):
                 " further failures are not",
                 signal,
                 self._endpoint,
-                self._reason or "it refused them",
+                self._reason or "the collector refused them",
             )
 
     def close(self) -> None:

@@ -172,7 +172,7 @@ def _of_report(report: _Report, seed: int) -> Playback:
             most = each.points[-1].count
             by_level[None] = distribution
     if total is None:
-        raise ValueError("it has no delivery")
+        raise ValueError("it contains no delivery")
     return Playback(total, by_level, seed)
 
 
@@ -187,7 +187,7 @@ def _of_rows(rows: Iterable[Mapping[str, Any]], seed: int) -> Playback:
             level = row.get("level")
             by_level[int(level) if level not in (None, "") else None].append(delivered_us - due_us)
     if not by_level:
-        raise ValueError("it has no delivery")
+        raise ValueError("it contains no delivery")
     total = LatenessDistribution.of([each for values in by_level.values() for each in values])
     return Playback(
         total, {level: LatenessDistribution.of(values) for level, values in by_level.items()}, seed

@@ -350,5 +350,5 @@ def _merged_pages(pages: Iterable[list[StoredMessage]], limit: int, max_bytes: i
 def not_pending(message_id: str) -> NotPendingError:
     """Return the error for a message that is not pending, or no longer pending."""
     return NotPendingError(
-        f"message {message_id} is not waiting for its due time: it was delivered, cancelled, or never delayed"
+        f"message {message_id} is not pending: it was delivered, cancelled, or never delayed"
     )

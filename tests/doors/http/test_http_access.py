@@ -327,7 +327,7 @@ async def test_without_a_token_only_other_machines_need_credentials(
     assert answer.status == 401
     assert answer.headers["WWW-Authenticate"] == 'Basic realm="mocketmq", charset="UTF-8"'
     assert answer.body["detail"] == (
-        "credentials are needed: Authorization: Basic, with a user's name and password"
+        "credentials are required: Authorization: Basic, with a user's name and password"
     )
     answer = await guarded.call("GET", "/v1/topics", headers={"Authorization": f"Bearer {TOKEN}"})
     assert answer.status == 401
@@ -341,7 +341,7 @@ async def test_with_a_token_everyone_needs_the_token_or_a_user(file: Path) -> No
         answer = await api.call("GET", "/v1/topics")
         assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
         assert answer.body["detail"] == (
-            "a token is needed: Authorization: Bearer <token>, or Basic, with a user's name and password"
+            "a token is required: Authorization: Bearer <token>, or Basic, with a user's name and password"
         )
         answer = await api.call("GET", "/v1/topics", headers={"Authorization": "Bearer wrong"})
         assert (answer.status, answer.body["detail"]) == (401, "the token is wrong")
@@ -419,7 +419,7 @@ async def test_document_declares_the_user(guarded: Api, file: Path) -> None:
     assert document["components"]["securitySchemes"] == schemes
     assert document["security"] == [{"user": []}, {}]
     responses = document["paths"]["/v1/topics/{topic}/messages"]["post"]["responses"]
-    assert responses["403"]["description"].startswith("The user may not do this. ")
+    assert responses["403"]["description"].startswith("The user lacks permission. ")
     assert "401" in responses
     assert not {"401", "403"} & {*document["paths"]["/readyz"]["get"]["responses"]}
     async with running_api(acl=str(file), token=TOKEN) as api:

@@ -47,7 +47,7 @@ async def test_a_half_message_is_rolled_back_by_either_id(api: Api) -> None:
         assert shown["message_id"] == half["message_id"]
         for decision in ("commit", "rollback"):
             problem = await api.refused(404, "POST", f"/v1/transactions/{half[name]}/{decision}")
-            assert "waits for a decision" in problem["detail"]
+            assert "is waiting for a decision" in problem["detail"]
     assert await api.receive() == []
 
 
@@ -145,7 +145,7 @@ async def test_python_client_prepares_and_decides(url: str) -> None:
         assert [message["body"] for message in await broker.receive(TOPIC, group="g", max_messages=9)] == [
             "a"
         ]
-        with pytest.raises(BrokerError, match="waits for a decision"):
+        with pytest.raises(BrokerError, match="is waiting for a decision"):
             await broker.commit(halves[1]["message_id"])
 
 
@@ -164,9 +164,9 @@ async def test_command_line_prepares_and_decides(url: str) -> None:
     assert ended.stdout == f"committed {committed['message_id']} to {TOPIC}\n"
     ended = await shell("transactions", "rollback", other["message_id"])
     assert ended.stdout == f"rolled back {other['message_id']}\n"
-    assert (await shell("transactions", "ls")).stdout == "nothing waits for a decision\n"
+    assert (await shell("transactions", "ls")).stdout == "no half message is waiting for a decision\n"
     ended = await shell("transactions", "rollback", other["message_id"])
-    assert (ended.code, "waits for a decision" in ended.stderr) == (Exit.NOTHING, True)
+    assert (ended.code, "is waiting for a decision" in ended.stderr) == (Exit.NOTHING, True)
     life = (await shell("message", committed["message_id"])).stdout
     for text in (f"prepared for {TOPIC}", f"committed to {TOPIC}"):
         assert text in life

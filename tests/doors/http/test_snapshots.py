@@ -64,7 +64,7 @@ async def test_a_snapshot_is_listed_shown_and_deleted(kept: Api) -> None:
     assert await kept.ok("DELETE", f"{SNAPSHOTS}/here") == saved
     assert await kept.ok("GET", SNAPSHOTS) == {"snapshots": [], "damaged": []}
     problem = await kept.refused(404, "POST", f"{SNAPSHOTS}/here/restore")
-    assert problem["detail"] == "no snapshot has the name here; there are none"
+    assert problem["detail"] == "no snapshot is named here; there are none"
 
 
 async def test_a_restore_takes_everything_back(kept: Api) -> None:
@@ -144,7 +144,7 @@ async def test_differences_say_what_happened(kept: Api) -> None:
 async def test_a_name_is_taken_until_it_is_to_be_replaced(kept: Api) -> None:
     await save(kept)
     problem = await kept.refused(409, "POST", SNAPSHOTS, {"name": "here"})
-    assert problem["detail"] == "a snapshot with the name here exists; delete it, or save with replace"
+    assert problem["detail"] == "a snapshot named here already exists; delete it, or save with replace"
     await send(kept, "one")
     assert (await save(kept, replace=True))["messages"] == 1
 
@@ -159,7 +159,7 @@ async def test_there_are_limits(kept: Api, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(snapshots, "MAX_SNAPSHOTS", 1)
     await save(kept)
     problem = await kept.refused(409, "POST", SNAPSHOTS, {"name": "second"})
-    assert problem["detail"] == "there are 1 snapshots; allowed: 1. Delete some"
+    assert problem["detail"] == "there are already 1 snapshots; allowed: at most 1. Delete some first"
     for module, limit in ((snapshots, "MAX_BYTES"), (snapshots, "MAX_TOTAL_BYTES")):
         monkeypatch.setattr(module, limit, 1_000)
         problem = await kept.refused(409, "POST", SNAPSHOTS, {"name": "here", "replace": True})
@@ -231,7 +231,7 @@ async def test_a_cluster_restores_snapshots_of_as_many_brokers(tmp_path: Path) -
     await saved_file(tmp_path)
     async with running_api(snapshots=str(tmp_path), brokers=2) as api:
         problem = await api.refused(409, "POST", f"{SNAPSHOTS}/here/restore")
-        assert "is of a cluster with --brokers 1" in problem["detail"]
+        assert "was saved by a cluster with --brokers 1" in problem["detail"]
         await send(api, "late", delay_level=1)
         await save(api, replace=True)
         names = [each["name"] for each in (await api.ok("GET", "/v1/brokers"))["brokers"]]
@@ -287,8 +287,8 @@ async def test_damaged_files_are_listed_and_refused(tmp_path: Path) -> None:
     file = await saved_file(tmp_path)
     sound = file.read_bytes()
     for damage, reason in (
-        (sound[: len(sound) // 2], "is no snapshot of mocketmq, or is damaged"),
-        (b"", "is no snapshot of mocketmq, or is damaged"),
+        (sound[: len(sound) // 2], "is not a mocketmq snapshot, or is damaged"),
+        (b"", "is not a mocketmq snapshot, or is damaged"),
         (sound.replace(b"one", b"two"), "is damaged: Bad CRC-32"),
     ):
         file.write_bytes(damage)
@@ -384,7 +384,7 @@ def old_database(directory: Path, revision: str) -> bytes:
     [
         (
             "UPDATE messages SET queue_key = 99999",
-            "a row of messages refers to one of queues that is missing",
+            "a row of messages refers to a missing row of queues",
         ),
         ("UPDATE topics SET config = '{'", "config of a row of topics: "),
         ("UPDATE queues SET next_offset = 'x'", "next_offset of a row of queues is not an integer"),
@@ -412,7 +412,7 @@ def old_database(directory: Path, revision: str) -> bytes:
         (
             "INSERT INTO receipts (group_name, log_offset, queue_key, queue_offset, times, visible_us)"
             " SELECT 'nobody', log_offset, queue_key, 0, 1, 0 FROM messages",
-            "a row of receipts refers to one of groups that is missing",
+            "a row of receipts refers to a missing row of groups",
         ),
     ],
 )

@@ -98,7 +98,10 @@ ONE = "accounts:\n  - accessKey: shopkeeper\n    secretKey: very secret\n"
         ("a: [", "line 1: it is not YAML"),
         ("accounts:\n\t- a", "line 2: it is not YAML: found character"),
         ("accounts: []\n---\nb", "line 2: it is not YAML: but found another document"),
-        ("account:\n", "line 1: the file has no 'account'; allowed: globalWhiteRemoteAddresses, accounts"),
+        (
+            "account:\n",
+            "line 1: 'account' is not a field of the file; allowed: globalWhiteRemoteAddresses, accounts",
+        ),
         ("accounts:\naccounts:\n", "line 2: accounts is repeated; allowed: once"),
         ("accounts: many", "line 1: this is a scalar; allowed: a list, whose lines begin with -"),
         ("accounts:\n  - shopkeeper\n", "line 2: an account is a scalar; allowed: accessKey, secretKey,"),
@@ -108,7 +111,10 @@ ONE = "accounts:\n  - accessKey: shopkeeper\n    secretKey: very secret\n"
         (ONE.replace("very secret", "hidden"), "line 3: secretKey has 6 characters"),
         (ONE.replace("very secret", "[very, secret]"), "line 3: this is a sequence; allowed: one value"),
         (ONE + ONE.partition("\n")[2], "line 4: the accessKey shopkeeper is repeated; allowed: once"),
-        (ONE + "    admins: true\n", "line 4: an account has no 'admins'; allowed: accessKey, secretKey"),
+        (
+            ONE + "    admins: true\n",
+            "line 4: 'admins' is not a field of an account; allowed: accessKey, secretKey",
+        ),
         (ONE + "    admin: yes\n", "line 4: admin is 'yes'; allowed: true or false"),
         (
             ONE + "    defaultTopicPerm: PUB,SUB\n",
@@ -136,7 +142,7 @@ ONE = "accounts:\n  - accessKey: shopkeeper\n    secretKey: very secret\n"
         ("[" * 5_000, "it is nested too deeply"),
         (
             ONE.replace("very secret", '"very secret \\ud800"'),
-            "line 3: an escape stands for half a character",
+            "line 3: an escape encodes half a character",
         ),
     ],
 )
@@ -156,5 +162,5 @@ def test_a_secret_is_not_quoted(secret: str) -> None:
 
 
 def test_a_secret_is_not_quoted_with_its_name() -> None:
-    with pytest.raises(AccessFileError, match="has no 'secretKey'"):
+    with pytest.raises(AccessFileError, match="'secretKey' is not a field of an account"):
         read_accounts("accounts: [{accessKey: shopkeeper, secretKey:hidden-word}]")

@@ -158,8 +158,8 @@ def test_traces_need_pub_of_their_topic() -> None:
         ({"actions": None}, "The actions is empty."),
         ({"actions": ["nonsense"]}, "The actions is empty."),
         ({"actions": ["Pub", "any"]}, "The actions can not be Any."),
-        ({"actions": "Pub"}, "actions is no list of texts"),
-        ({"actions": [7]}, "actions is no list of texts"),
+        ({"actions": "Pub"}, "actions is not a list of texts"),
+        ({"actions": [7]}, "actions is not a list of texts"),
         ({"decision": None}, "The decision is null or illegal."),
         ({"decision": "Maybe"}, "The decision is null or illegal."),
         ({"sourceIps": [" "]}, "The source ip is empty."),
@@ -167,7 +167,7 @@ def test_traces_need_pub_of_their_topic() -> None:
         ({"sourceIps": ["10.0.0.*"]}, "The source ip is invalid."),
         ({"sourceIps": ["10.0.0.0/33"]}, "The source ip is invalid."),
         ({"sourceIps": ["10.0.0.0/255.0.0.0"]}, "The source ip is invalid."),
-        ({"sourceIps": ["10.0.0.1"] * (MAX_SOURCES + 1)}, f"allowed: {MAX_SOURCES}"),
+        ({"sourceIps": ["10.0.0.1"] * (MAX_SOURCES + 1)}, f"allowed: at most {MAX_SOURCES}"),
     ],
 )
 def test_invalid_entries_are_refused_in_upstreams_words(entry: dict[str, Any], why: str) -> None:
@@ -210,7 +210,7 @@ def test_an_entry_replaces_one_about_the_same_resource() -> None:
 def test_a_user_has_a_limited_number_of_entries() -> None:
     whole = policies(*(Entry(f"Topic:t{number}", "Pub") for number in range(MAX_ENTRIES)))
     assert whole.updated(policies(Entry("Topic:t0", "Sub")))
-    with pytest.raises(AuthError, match=f"{MAX_ENTRIES + 1} policy entries; allowed: {MAX_ENTRIES}"):
+    with pytest.raises(AuthError, match=f"{MAX_ENTRIES + 1} policy entries; allowed: at most {MAX_ENTRIES}"):
         whole.updated(policies(Entry("Topic:one more", "Pub")))
 
 

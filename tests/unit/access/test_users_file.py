@@ -69,7 +69,7 @@ POLICY = USER + "    policies:\n      - {resources: ['*'], actions: [All], decis
     ("text", "why"),
     [
         ("users: 7", "line 1: this is a scalar; allowed: a list"),
-        ("users: []\naccounts: []", "line 2: the file has no 'accounts'; allowed: users"),
+        ("users: []\naccounts: []", "line 2: 'accounts' is not a field of the file; allowed: users"),
         ("users: [x]", "line 1: a user is a scalar; allowed: username"),
         ("users:\n  - password: x", "line 2: username is missing; allowed: 1 to 255 characters"),
         ("users:\n  - username: clerk", "line 2: password is missing"),
@@ -81,7 +81,7 @@ POLICY = USER + "    policies:\n      - {resources: ['*'], actions: [All], decis
         ),
         (USER + "    userType: king", "line 4: 'king' is not userType; allowed: Super, Normal"),
         (USER + "    userStatus: off", "line 4: 'off' is not userStatus; allowed: enable, disable"),
-        (USER + "    admin: true", "line 4: a user has no 'admin'; allowed: username, password"),
+        (USER + "    admin: true", "line 4: 'admin' is not a field of a user; allowed: username, password"),
         (
             POLICY.replace("'*'", "orders"),
             "line 5: 'orders' is not a resource; allowed: such as Topic:orders",
@@ -102,7 +102,7 @@ POLICY = USER + "    policies:\n      - {resources: ['*'], actions: [All], decis
         ),
         (
             POLICY.replace("'*'", ", ".join(f"'Topic:{number}'" for number in range(MAX_ENTRIES + 1))),
-            f"line 5: the user would have {MAX_ENTRIES + 1} policy entries; allowed: {MAX_ENTRIES}",
+            f"line 5: the user would have {MAX_ENTRIES + 1} policy entries; allowed: at most {MAX_ENTRIES}",
         ),
     ],
 )

@@ -74,8 +74,8 @@ def bomb(members: dict[str, bytes]) -> None:
 
 
 HOSTILE = {
-    "empty": (b"", "x.mocketmq is no pack of mocketmq: it is no ZIP archive"),
-    "text": (b"hello " * 100, "it is no ZIP archive"),
+    "empty": (b"", "x.mocketmq is not a mocketmq pack: it is not a ZIP archive"),
+    "text": (b"hello " * 100, "it is not a ZIP archive"),
     "cut": (GOOD[:-30], "the end of the archive is missing"),
     "other archive": (zipped({"a.txt": b"a"}), "has the member 'a.txt'; allowed: manifest.json, story.txt"),
     "path": (rewritten(lambda one: one.update({"../../etc/passwd": b""})), "it has 8 members"),
@@ -98,15 +98,15 @@ HOSTILE = {
     ),
     "many events": (
         zipped_with({pack_file.EVENTS: b"{}\n" * 1_001}),
-        "has too many events; allowed: up to 1000",
+        "contains too many events; allowed: up to 1000",
     ),
     "bomb": (rewritten(bomb), "has a member story.txt of 67108864 bytes; allowed: up to 33554432"),
     "lying bomb": (
         with_declared_size(rewritten(bomb), pack_file.STORY, 7),
-        "is no pack of mocketmq, or is damaged: Bad CRC-32 for file 'story.txt'",
+        "is not a mocketmq pack, or is damaged: Bad CRC-32 for file 'story.txt'",
     ),
     "other compression": (rewritten(lambda _: None, zipfile.ZIP_LZMA), "a compression that packs do not use"),
-    "twice": (GOOD.replace(b"ledger.jsonl", b"events.jsonl"), "a member is in it twice"),
+    "twice": (GOOD.replace(b"ledger.jsonl", b"events.jsonl"), "it contains a member twice"),
 }
 """Files, and what the error says of each."""
 
@@ -208,7 +208,7 @@ def test_every_setting_that_is_secret_is_masked() -> None:
 
 
 def test_settings_of_a_later_version_are_refused() -> None:
-    with pytest.raises(PackError, match=r"x\.mocketmq has settings that this version does not know"):
+    with pytest.raises(PackError, match=r"x\.mocketmq contains settings that this version does not know"):
         opened_settings({"timed_scheme": "spirals"}, "x.mocketmq", 0)
 
 
@@ -216,5 +216,5 @@ def test_settings_of_a_later_version_are_refused() -> None:
     "tables", ["east", {"name": "east"}, ["east"], [{"name": "e/st"}], [{"name": "a"}] * 2, [{"planet": "b"}]]
 )
 def test_brokers_that_no_settings_could_declare_are_refused(tables: object) -> None:
-    with pytest.raises(PackError, match=r"x\.mocketmq has settings that this version does not know"):
+    with pytest.raises(PackError, match=r"x\.mocketmq contains settings that this version does not know"):
         opened_settings({"brokers": 2, "declared_brokers": tables}, "x.mocketmq", 0)

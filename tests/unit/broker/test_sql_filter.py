@@ -269,7 +269,7 @@ def test_lines_are_counted() -> None:
 def test_an_expression_has_an_end() -> None:
     longest = "a = '" + "x" * (MAX_SQL_LENGTH - 6) + "'"
     assert SqlFilter.parse(longest) is SqlFilter.parse(longest)
-    with pytest.raises(InvalidArgumentError, match="the filter has more than 16,384 characters"):
+    with pytest.raises(InvalidArgumentError, match="the filter is longer than 16,384 characters"):
         SqlFilter.parse(longest + " ")
 
 

@@ -198,7 +198,7 @@ def test_the_errors_are_listed_those_of_the_door_first(door: Any, error: Any, fi
 
 @pytest.mark.parametrize("do", sorted(NEEDED))
 def test_a_missing_field_is_named_with_its_allowed_values(do: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"is missing; allowed: .{{20,}}; do '{do}' needs one$"):
+    with pytest.raises(InvalidArgumentError, match=f"is missing; allowed: .{{20,}}; do '{do}' requires it$"):
         fault(do)
 
 

@@ -61,7 +61,7 @@ def check_handle(handle: str, group_name: str, topic_name: str) -> None:
     _, _, for_group, for_topic, _ = _parts(handle)
     if (for_group, for_topic) != (_check(group_name), _check(topic_name)):
         raise ReceiptError(
-            f"receipt {shorten(handle)} was not given to group {group_name} for topic {topic_name}"
+            f"receipt {shorten(handle)} was not issued to group {group_name} for topic {topic_name}"
         )
 
 
@@ -73,7 +73,7 @@ def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) ->
     epoch, times = divmod(times, 1 << _TIMES_BITS)
     name = f"receipt {shorten(handle)}"
     if for_group != _check(group.name):
-        raise ReceiptError(f"{name} was not given to group {group.name}")
+        raise ReceiptError(f"{name} was not issued to group {group.name}")
     receipt = group.receipts.get(log_offset)
     if receipt is None or receipt.is_settled:
         raise ReceiptSpentError(f"{name} is spent: its message was settled or removed")
@@ -101,7 +101,7 @@ def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Recei
     group_queue = group.queues.get(queue)
     receipt = group_queue.open.get(queue_offset) if group_queue else None
     if receipt is None or receipt.is_settled:
-        raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
+        raise ReceiptSpentError(f"{name} was already settled, or was not issued to group {group.name}")
     if receipt.pop_ms != pop_ms:
         raise ReceiptSpentError(f"{name} at {pop_ms} was received again, or its invisible time was changed")
     if receipt.state is not State.HELD or receipt.visible_us <= now_us:

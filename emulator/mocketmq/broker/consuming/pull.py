@@ -102,7 +102,7 @@ class Pull:
         queue = self._topics.lites.find(self._topics.get(topic_name).name, name)
         if queue is None:
             raise TopicNotFoundError(
-                f"topic {topic_name} has no lite topic {name}. Its first message makes one"
+                f"topic {topic_name} has no lite topic {name}. The first message to it creates it"
             )
         return await self._read(queue, offset, limit, tag_filter, max_bytes)
 

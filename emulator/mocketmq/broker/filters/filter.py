@@ -107,7 +107,7 @@ def _sql_filter(expression: str) -> SqlFilter:
     allowed = "an expression of SQL92, such as price > 10 AND region IN ('x', 'y')"
     if len(expression) > MAX_SQL_LENGTH:
         raise InvalidArgumentError(
-            "filter", expression, allowed, f"the filter has more than {MAX_SQL_LENGTH:,} characters"
+            "filter", expression, allowed, f"the filter is longer than {MAX_SQL_LENGTH:,} characters"
         )
     try:
         return SqlFilter(sql_grammar.parse(expression))

@@ -145,7 +145,7 @@ def as_boolean(operand: Expression) -> Expression:
     if operand.is_boolean:
         return operand
     if operand.property_name is None:
-        raise ExpressionError(operand.start, "this is neither true nor false, so it cannot decide anything")
+        raise ExpressionError(operand.start, "this is neither true nor false, so it cannot be a condition")
     evaluate = operand.evaluate
     return _condition(
         operand.start,

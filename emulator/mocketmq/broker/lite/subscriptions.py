@@ -288,7 +288,7 @@ class LiteSubscriptions:
             )
         if self.count + len(names) - len(subscription.names) > MAX_SUBSCRIPTIONS:
             raise LiteSubscriptionQuotaError(
-                f"lite subscription quota exceeded {MAX_SUBSCRIPTIONS}, which is that of all clients together"
+                f"lite subscription quota exceeded {MAX_SUBSCRIPTIONS}, the quota of all clients together"
             )
 
     def _subscribe(self, subscription: LiteSubscription, name: str) -> None:

@@ -141,20 +141,20 @@ def read_pack(path: Path) -> Pack:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return _read(archive, name)
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError, OSError) as error:
-        raise PackError(f"{name} is no pack of mocketmq, or is damaged: {error}") from None
+        raise PackError(f"{name} is not a mocketmq pack, or is damaged: {error}") from None
 
 
 def _check_directory(content: bytes, name: str) -> None:
     """Refuse content that is not a ZIP archive, or whose directory is larger than that of a pack."""
     end = len(content) - _END.size
     if end < 0 or not content.startswith(b"PK\3\4"):
-        raise PackError(f"{name} is no pack of mocketmq: it is no ZIP archive")
+        raise PackError(f"{name} is not a mocketmq pack: it is not a ZIP archive")
     signature, _, _, _, entries, size, _, _ = _END.unpack_from(content, end)
     locator = content[max(end - _ZIP64_LOCATOR, 0) : end]
     if signature != b"PK\5\6" or locator.startswith(b"PK\6\7"):
         raise PackError(f"{name} is damaged, or no pack of mocketmq: the end of the archive is missing")
     if entries > len(_LIMITS) or size > _MAX_DIRECTORY:
-        raise PackError(f"{name} is no pack of mocketmq: it has {entries} members; allowed: {_NAMES}")
+        raise PackError(f"{name} is not a mocketmq pack: it has {entries} members; allowed: {_NAMES}")
 
 
 def _read(archive: "ZipFile", name: str) -> Pack:
@@ -163,7 +163,7 @@ def _read(archive: "ZipFile", name: str) -> Pack:
         if member.filename not in _LIMITS:
             raise PackError(f"{name} has the member {member.filename!r}; allowed: {_NAMES}")
     if len({member.filename for member in found}) != len(found):
-        raise PackError(f"{name} is damaged: a member is in it twice")
+        raise PackError(f"{name} is damaged: it contains a member twice")
     manifest = _manifest(_member(archive, MANIFEST, name), name)
     contents = {}
     for member_name in _LIMITS:
@@ -175,7 +175,7 @@ def _read(archive: "ZipFile", name: str) -> Pack:
             raise PackError(f"{name} is damaged: {member_name} does not match its digest in {MANIFEST}")
     lines = contents[EVENTS].rstrip(b"\n")
     if lines.count(b"\n") >= MAX_EVENTS:
-        raise PackError(f"{name} has too many events; allowed: up to {MAX_EVENTS}")
+        raise PackError(f"{name} contains too many events; allowed: up to {MAX_EVENTS}")
     try:
         events = [msgspec.json.decode(line, type=dict[str, Any]) for line in lines.split(b"\n") if line]
         settings = msgspec.json.decode(contents[SETTINGS], type=dict[str, Any])
@@ -203,7 +203,7 @@ def _member(archive: "ZipFile", member: str, name: str) -> bytes:
     try:
         info = archive.getinfo(member)
     except KeyError:
-        raise PackError(f"{name} is no pack of mocketmq: it has no {member}") from None
+        raise PackError(f"{name} is not a mocketmq pack: it has no {member}") from None
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise PackError(f"{name} has a member {member} with a compression that packs do not use")
     if info.file_size > _LIMITS[member]:

@@ -73,5 +73,6 @@ def opened_settings(shown: Mapping[str, object], name: str, http_port: int) -> S
         return load_settings({**chosen, **own}, {}, broker_tables=shown.get("declared_brokers", ()))
     except SettingError as error:
         raise PackError(
-            f"{name} has settings that this version does not know; use the newer one that made it: {error}"
+            f"{name} contains settings that this version does not know; use the newer one that made it:"
+            f" {error}"
         ) from None

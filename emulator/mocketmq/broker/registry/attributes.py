@@ -51,7 +51,7 @@ TOPIC_ATTRIBUTES: Final[Attributes] = {
     "message.type": _one_of(
         "UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE", "MIXED"
     ),
-    "reserve.time": _whole_number(-1, _LONGEST, "a whole number from -1 on"),
+    "reserve.time": _whole_number(-1, _LONGEST, "a whole number of at least -1"),
     LITE_EXPIRATION: _whole_number(
         -1, MAX_LITE_EXPIRATION, f"a whole number of minutes from -1 to {MAX_LITE_EXPIRATION}"
     ),
@@ -62,8 +62,8 @@ GROUP_ATTRIBUTES: Final[Attributes] = {
     LITE_SUB_MODEL: _one_of("Shared", "Exclusive"),
     LITE_RESET_WHEN_EVICTED: _one_of("true", "false"),
     LITE_RESET_WHEN_UNSUBSCRIBED: _one_of("true", "false"),
-    LITE_QUOTA: _whole_number(-1, _LONGEST, "a whole number from -1 on"),
-    "lite.sub.client.max.event.cnt": _whole_number(10, _LONGEST, "a whole number from 10 on"),
+    LITE_QUOTA: _whole_number(-1, _LONGEST, "a whole number of at least -1"),
+    "lite.sub.client.max.event.cnt": _whole_number(10, _LONGEST, "a whole number of at least 10"),
     LITE_WILDCARD: Attribute(bool, "any text"),
 }
 

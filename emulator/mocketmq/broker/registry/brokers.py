@@ -235,7 +235,7 @@ class ClusterBrokers:
         broker = self.broker_of_queue(queue)
         if broker.share.position in self.unreachable:
             raise BrokerDownError(
-                f"{broker.name}, which has the message's queue of {queue.topic}, {broker.trouble}"
+                f"{broker.name}, which holds the message's queue of {queue.topic}, {broker.trouble}"
             )
 
     def check_takes_sends(self, queue: Queue) -> None:

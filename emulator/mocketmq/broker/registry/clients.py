@@ -262,7 +262,7 @@ class Clients:
             self._join(channel, beat, one)
         if before is None:
             log.debug(
-                "client %s (%s, %s) at %s has joined: producer of %s, consumer of %s",
+                "client %s (%s, %s) at %s joined: producer of %s, consumer of %s",
                 beat.client_id,
                 beat.language,
                 member.version_text,
@@ -309,7 +309,7 @@ class Clients:
         member = self._members.pop(channel, None)
         if member is not None:
             self._forget_id(member)
-            log.debug("client %s at %s has left", member.client_id, channel.remote)
+            log.debug("client %s at %s left", member.client_id, channel.remote)
         return member
 
     def _forget_id(self, member: Member) -> None:

@@ -331,4 +331,4 @@ class Groups:
 
 def _check_is_for_clients(name: str) -> None:
     if name in (HALF_GROUP, CHECKED_HALF_GROUP):
-        raise NoPermissionError(f"group[{name}] is the broker's own: it holds half messages")
+        raise NoPermissionError(f"group[{name}] belongs to the broker, which uses it for half messages")

@@ -75,7 +75,8 @@ class LiteTopics:
     def _new(self, parent: str, name: str) -> LiteQueue:
         if self.count >= MAX_LITE_TOPICS:
             raise LiteTopicQuotaError(
-                f"there are {self.count} lite topics; allowed: {MAX_LITE_TOPICS}. Use fewer, or let them"
+                f"there are already {self.count} lite topics; allowed: at most {MAX_LITE_TOPICS}. Use"
+                " fewer, or let them"
                 " expire by the attribute lite.topic.expiration of their parent topic"
             )
         return LiteQueue(self._take_key(), parent, name)

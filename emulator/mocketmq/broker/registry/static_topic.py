@@ -129,8 +129,8 @@ def _check_change(old: MappingItems, new: MappingItems, *, is_same_epoch: bool) 
             each.queue_id,
         ):
             raise RefusedError(
-                f"mapping item {each.generation} is {each}, but was {before}; allowed: to decide its logic"
-                " offset, and to add items. Set force to replace it"
+                f"mapping item {each.generation} is {each}, but was {before}; allowed: setting its logic"
+                " offset, and adding items. Set force to replace it"
             )
     if is_same_epoch and new[-1].generation != old[-1].generation:
         raise RefusedError("The new leader is different but epoch equal")

@@ -73,7 +73,10 @@ class Users:
             if old is not None or name in declared:
                 raise AuthError("The user is existed")
             if len(self._stored) >= MAX_USERS:
-                raise AuthError(f"there are {MAX_USERS} users in the store; allowed: no more")
+                raise AuthError(
+                    f"the store already holds {MAX_USERS} users; allowed: at most {MAX_USERS}. Delete some"
+                    " first"
+                )
             return UserAccount(
                 access_key=name, secret=password or "", user_type=user_type or NORMAL, status=status or ENABLE
             )

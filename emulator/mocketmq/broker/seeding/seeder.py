@@ -133,7 +133,9 @@ class Seeder:
                 except RecordsMovedError:
                     continue
                 return
-        raise StoreBusyError("clients keep storing messages while the seed is compared with them; try again")
+        raise StoreBusyError(
+            "clients kept storing messages while the seed was compared with the store; try again"
+        )
 
     async def _check_order(self, rows: Sequence[SeedRow]) -> None:
         """Raise SeedError if a seed with a given time is older than the newest record of the store."""
@@ -220,7 +222,9 @@ class Seeder:
                         group = await self._groups.for_use(name)
                         most = group.registered.max_retries
                         if not is_dead and attempts > most:
-                            allowed = f"1 to {most}, the max_retries of {name}. After more it is dead"
+                            allowed = (
+                                f"1 to {most}, the max_retries of {name}; after more, the message is dead"
+                            )
                             raise InvalidArgumentError(f"failed.{name}", attempts, allowed)
                         queue = await self._retries.queue_for(
                             group.registered, row.accepted.queue, is_dead=is_dead

@@ -140,7 +140,7 @@ class Intake:
             # As in RocketMQ, which checks the queue first.
             queue_for_send(topic, message.queue_id, self._topics.brokers)
             raise IllegalMessageError(
-                "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"
+                "body", f"the body is {size} bytes long; allowed: 1 to {self.max_message_bytes}"
             )
         if topic.config.filter_type == "MULTI_TAG":
             message.sys_flag |= MULTI_TAGS_FLAG
@@ -169,7 +169,7 @@ class Intake:
                 " allowed: a topic of type lite. Change the topic's type, or send the message without it",
             )
         if message.delay_us is not None:
-            raise IllegalMessageError("lite_topic", "a delayed message has no lite topic")
+            raise IllegalMessageError("lite_topic", "a delayed message cannot have a lite topic")
         queue, brokers = self._topics.lites.for_send(topic.name, name), self._topics.brokers
         if len(brokers.closed) == len(brokers):  # one open broker is enough for the cluster's lite topics
             brokers.check_takes_sends(queue)

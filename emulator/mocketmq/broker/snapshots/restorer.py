@@ -181,7 +181,7 @@ class Restorer:
                 topics, brokers, records = await asyncio.to_thread(_rows_of, connection)
             if brokers != self._settings.brokers:
                 raise SnapshotDamagedError(
-                    f"snapshot {name} is of a cluster with --brokers {brokers}; this one"
+                    f"snapshot {name} was saved by a cluster with --brokers {brokers}; this one"
                     f" has {self._settings.brokers}. Start mocketmq with the same number"
                 )
             await stack.enter_async_context(self._timer.intervention())

@@ -74,7 +74,7 @@ def _unknown(name: str, names: list[str]) -> SnapshotNotFoundError:
     known = (
         f"there are {', '.join(names[:8])}{' and others' if names[8:] else ''}" if names else "there are none"
     )
-    return SnapshotNotFoundError(f"no snapshot has the name {name}; {known}")
+    return SnapshotNotFoundError(f"no snapshot is named {name}; {known}")
 
 
 class FileShelf:

@@ -149,9 +149,9 @@ def check_rows(connection: sqlite3.Connection, name: str) -> None:
     for table, column, other, key in _REFERENCES:
         missing = f"SELECT 1 FROM {table} WHERE {column} NOT IN (SELECT {key} FROM {other}) LIMIT 1"
         if connection.execute(missing).fetchone():
-            raise _damaged(name, f"a row of {table} refers to one of {other} that is missing")
+            raise _damaged(name, f"a row of {table} refers to a missing row of {other}")
     if connection.execute(_OPEN_RECEIPTS).fetchone():
-        raise _damaged(name, "a row of receipts refers to one of groups that is missing")
+        raise _damaged(name, "a row of receipts refers to a missing row of groups")
     _check_texts(connection, name)
 
 

@@ -118,12 +118,12 @@ def _opened(file: Path | io.BytesIO, name: str) -> "ZipFile":
     try:
         if isinstance(file, Path) and file.stat().st_size > MAX_BYTES + (1 << 20):
             raise SnapshotDamagedError(
-                f"snapshot {name} has {file.stat().st_size} bytes; allowed: up to {MAX_BYTES}"
+                f"snapshot {name} is {file.stat().st_size} bytes long; allowed: up to {MAX_BYTES}"
             )
         return zipfile.ZipFile(file)  # NotImplementedError: an archive of several disks
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise SnapshotDamagedError(
-            f"snapshot {name} is no snapshot of mocketmq, or is damaged: {error}"
+            f"snapshot {name} is not a mocketmq snapshot, or is damaged: {error}"
         ) from None
 
 

@@ -130,7 +130,7 @@ def check_size(size: int) -> None:
     """Raise SnapshotQuotaError if ``size`` bytes are too many for a snapshot."""
     if size > MAX_BYTES:
         raise SnapshotQuotaError(
-            f"the snapshot would have {size} bytes or more; allowed: {MAX_BYTES}. Remove messages, or begin"
+            f"the snapshot would take at least {size} bytes; allowed: {MAX_BYTES}.  Remove messages, or begin"
             " with an empty store"
         )
 
@@ -243,18 +243,20 @@ class Snapshots:
         names = self.shelf.names()
         if name in names and not replace:
             raise SnapshotExistsError(
-                f"a snapshot with the name {name} exists; delete it, or save with replace"
+                f"a snapshot named {name} already exists; delete it, or save with replace"
             )
         others = [each for each in names if each != name]
         if len(others) >= MAX_SNAPSHOTS:
             raise SnapshotQuotaError(
-                f"there are {len(names)} snapshots; allowed: {MAX_SNAPSHOTS}. Delete some"
+                f"there are already {len(names)} snapshots; allowed: at most {MAX_SNAPSHOTS}. Delete some"
+                " first"
             )
         check_size(size)
         total = size + sum(map(self._size_of, others))
         if total > MAX_TOTAL_BYTES:
             raise SnapshotQuotaError(
-                f"all snapshots together would have {total} bytes; allowed: {MAX_TOTAL_BYTES}. Delete some"
+                f"all snapshots together would take {total} bytes; allowed: {MAX_TOTAL_BYTES}. Delete some"
+                " first"
             )
 
     def _size_of(self, name: str) -> int:

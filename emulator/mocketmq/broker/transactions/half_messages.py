@@ -152,9 +152,9 @@ class HalfMessages:
     async def accept(self, message: Message) -> AcceptedMessage:
         """Decide where and when the committed message becomes visible, like :meth:`Intake.accept`."""
         if HALF_DUE_US in message.properties:
-            raise IllegalMessageError("properties", f"property {HALF_DUE_US} is set by the broker alone")
+            raise IllegalMessageError("properties", f"property {HALF_DUE_US} is reserved for the broker")
         PRIORITY_PROPERTY.check_absent(
-            message.properties, "a transactional message has none. Send the message without it"
+            message.properties, "a transactional message cannot have one. Send the message without it"
         )
         message.sys_flag &= ~TRANSACTION_FLAGS
         return await self._intake.accept(message)
@@ -274,8 +274,8 @@ class HalfMessages:
         if not halves or topic not in (None, halves[0].queue.topic):
             of_topic = "" if topic is None else f" of topic {topic}"
             raise MessageNotFoundError(
-                f"no half message{of_topic} with the id {message_id[:80]!r} waits for a decision: it was"
-                " decided, given up, or never prepared"
+                f"no half message{of_topic} with the id {message_id[:80]!r} is waiting for a decision: it was"
+                " committed, rolled back, discarded, or never prepared"
             )
         return halves[0]
 

@@ -98,7 +98,9 @@ class PoppedHalves:
             if receipt in done:
                 settled.done.append(handle)
             else:
-                settled.failed.append((handle, ReceiptSpentError(f"the message of {handle!r} was reset")))
+                settled.failed.append(
+                    (handle, ReceiptSpentError(f"a reset removed the message of {handle!r}"))
+                )
         pass_point("receive.settled")
         return settled
 
