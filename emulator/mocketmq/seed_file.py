@@ -123,7 +123,7 @@ class SeedFile:
             return msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError):
             pass
-        offset, reason = at, "it is nested too deeply, or has a number that is too long"
+        offset, reason = at, "it is nested too deeply, or contains a number that is too long"
         try:
             json.loads(line)
         except json.JSONDecodeError as error:

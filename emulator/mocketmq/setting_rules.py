@@ -178,13 +178,13 @@ PORT: Final = whole_number(0, 65_535)
 OWN_PORT: Final = whole_number(1, 65_535)
 BROKER: Final = _pattern(r"[A-Za-z0-9_-]{1,64}", "1 to 64 of A-Z a-z 0-9 _ -")
 MASTER_ID: Final = Rule(
-    "0, which is the id of every master; slave_id sets that of its slave",
+    "0, which is the id of every master; slave_id sets the id of its slave",
     lambda text: _within(0, int(text), 0),
     schema={"const": 0},
 )
 SLAVE_ID: Final = whole_number(1, (1 << 31) - 1)
 ZERO: Final = Rule(
-    "0, which picks free ports; --http-port (http_port) sets that of HTTP",
+    "0, which picks free ports; --http-port (http_port) sets the port of HTTP",
     lambda text: _within(0, int(text), 0),
     schema={"const": 0},
 )

@@ -111,7 +111,7 @@ class TopicDeclaration(Declaration, frozen=True, kw_only=True):
         "", rules.whole_number(-1, 43_200), "minutes after the last message at which a lite topic is deleted"
     )
     brokers: Mapping[str, int | None] | None = _setting(
-        "", rules.BROKER_QUEUES, "brokers of a cluster that have the topic; by default, all of them"
+        "", rules.BROKER_QUEUES, "brokers of the cluster that hold the topic; by default, all of them"
     )
 
 
@@ -123,10 +123,12 @@ class GroupDeclaration(Declaration, frozen=True, kw_only=True):
     retry_queues: int = _setting("1", rules.whole_number(1, 64))
     fifo: bool = _setting("false", rules.BOOLEAN)  # gRPC clients consume in order
     lite_parent: str | None = _setting("", rules.TOPIC, "topic whose lite topics the group consumes")
-    lite_exclusive: bool | None = _setting("", rules.BOOLEAN, "one client at a time has a lite topic")
-    lite_wildcard: bool | None = _setting("", rules.BOOLEAN, "each client has all lite topics")
+    lite_exclusive: bool | None = _setting(
+        "", rules.BOOLEAN, "each lite topic is consumed by one client at a time"
+    )
+    lite_wildcard: bool | None = _setting("", rules.BOOLEAN, "each client consumes all lite topics")
     lite_quota: int | None = _setting(
-        "", rules.whole_number(-1, 100_000), "largest number of lite topics of a client"
+        "", rules.whole_number(-1, 100_000), "largest number of lite topics that a client may subscribe to"
     )
 
 
@@ -147,7 +149,7 @@ class BrokerDeclaration(Declaration, frozen=True, kw_only=True):
         "", rules.OWN_PORT, "port of the broker's endpoint for gRPC, with proxy_mode local"
     )
     advertise: str | None = _setting(
-        "", rules.HOST, "host or host:port to give to clients; either all brokers have it or none"
+        "", rules.HOST, "host or host:port to give to clients; set it for all brokers or for none"
     )
 
 
@@ -179,51 +181,50 @@ class Settings(Declaration, frozen=True, kw_only=True):
     brokers: int = _setting(
         "1",
         rules.whole_number(1, MAX_BROKERS),
-        "number of brokers in the cluster: broker-a, broker-b and so on; the port of each is 10 above that of"
-        " the one before (docs/brokers.md)",
+        "number of brokers in the cluster: broker-a, broker-b and so on; each port is 10 above the"
+        " previous one (docs/brokers.md)",
     )
     slaves: int = _setting(
         "0",
         rules.whole_number(0, 1),
-        "number of slaves of each broker, from which consumers pull while their broker is down; the port of a"
-        " slave is 5 above that of its broker (docs/brokers.md)",
+        "number of slaves of each broker, from which consumers pull while the broker is down; a slave's port"
+        " is 5 above its broker's port (docs/brokers.md)",
     )
     failover: FailoverMode = _setting(
         "none",
         rules.choice(FailoverMode),
-        "what follows when a broker has been silent for failover_after: nothing (none), its slave stands in"
-        " for it and takes no messages (acting-master), or its slave is promoted (controller)",
+        "what happens when a broker has been silent for failover_after: nothing (none), its slave serves"
+        " consumers but accepts no messages (acting-master), or its slave is promoted (controller)",
     )
     failover_after_us: int = _setting(
         "10s",
         rules.duration("1h", "1ms"),
-        "time by the broker's clock for which a broker is silent before failover",
+        "how long a broker must be silent, by the broker's clock, before its failover",
         name="failover_after",
     )
     crash_loses: rules.CrashLoss = _setting(
         "nothing",
         rules.CRASH_LOSS,
-        "what a crash of a broker loses: nothing, all that it stored in a time before, such as 200ms, or what"
-        " was not yet replicated to its slave",
+        "what a crash of a broker loses: nothing, the messages of a time before the crash, such as 200ms, or"
+        " the messages not yet replicated to its slave (unreplicated)",
     )
     name_servers: int = _setting(
         "1",
         rules.whole_number(1, MAX_NAME_SERVERS),
-        "number of name servers in the cluster; the port of each is 10 above that of the one before"
-        " (docs/brokers.md)",
+        "number of name servers in the cluster; each port is 10 above the previous one (docs/brokers.md)",
     )
     grpc: bool = _setting("true", rules.BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
     grpc_port: int = _setting("8081", rules.PORT, "port for gRPC; 0 picks a free one")
     proxy_mode: ProxyMode = _setting(
         "cluster",
         rules.choice(ProxyMode),
-        "whose endpoint gRPC clients use: that of the cluster, or with local that of each broker; the port of"
-        " each is then 10 above that of the one before (docs/grpc.md)",
+        "endpoint that gRPC clients use: one for the cluster, or with local one for each broker, each port 10"
+        " above the previous one (docs/grpc.md)",
     )
     advertise: str | None = _setting(
         "",
         rules.HOST,
-        "host or host:port of the broker to give to clients; by default, the one that each used",
+        "host or host:port of the broker to give to clients; by default, the address that each client used",
     )
     namesrv_address: str | None = _setting(
         "",
@@ -249,11 +250,11 @@ class Settings(Declaration, frozen=True, kw_only=True):
         "",
         rules.TEXT,
         "what to mask in both recordings, separated by commas: body.phone, properties.NAME, keys, tag, …;"
-        " =hash behind a place hashes its values",
+        " =hash after a place hashes its values instead",
     )
     clock: str = _setting("real", rules.CLOCK, "how time runs: real, manual, or xN for N times as fast")
     profile: Profile = _setting(
-        "exact", rules.choice(Profile), "timing of the delay levels: exact, or as rocketmq4"
+        "exact", rules.choice(Profile), "timing of the delay levels: exact, or rocketmq4, as in RocketMQ 4"
     )
     levels: str = _setting(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
@@ -261,7 +262,7 @@ class Settings(Declaration, frozen=True, kw_only=True):
         "delays of the delay levels, from level 1 on",
     )
     lateness_from: str | None = _setting(
-        "", rules.TEXT, "report.json or ledger of a real cluster, whose lateness delayed deliveries then have"
+        "", rules.TEXT, "report.json or ledger of a real cluster, whose lateness delayed deliveries copy"
     )
     lateness_seed: int = _setting(
         "0", rules.whole_number(0, (1 << 63) - 1), "seed of the lateness drawn from lateness_from"
@@ -296,7 +297,7 @@ class Settings(Declaration, frozen=True, kw_only=True):
         "always",
         rules.choice(DelaySync),
         "when files of delayed messages are synced to disk: before a send is answered"
-        " (always), every second (interval), or when the system does it (never)",
+        " (always), every second (interval), or when the operating system does it (never)",
     )
     delay_quota_bytes: int = _setting(
         "0",
@@ -335,7 +336,7 @@ class Settings(Declaration, frozen=True, kw_only=True):
         "", rules.TEXT, "certificate, a PEM file; without one, a self-signed certificate is made"
     )
     tls_key: str | None = _setting(
-        "", rules.TEXT, "key of the certificate, a PEM file, unless the certificate's file has it"
+        "", rules.TEXT, "key of the certificate, a PEM file, unless the certificate's file contains it"
     )
     auto_create_topics: AutoCreate = _setting(
         "true",
@@ -348,13 +349,14 @@ class Settings(Declaration, frozen=True, kw_only=True):
     server_version: int = _setting(
         "5.5.0",
         rules.VERSION,
-        "version of RocketMQ that clients and mqadmin are told; where RocketMQ 4 and 5 answer differently,"
-        " the broker follows it",
+        "version of RocketMQ to report to clients and mqadmin; where RocketMQ 4 and 5 answer differently,"
+        " the broker follows this version",
     )
     mixed_message_type: bool = _setting(
         "false",
         rules.BOOLEAN,
-        "let RocketMQ's tools set message.type to MIXED; a topic without this attribute also takes all types",
+        "let RocketMQ's tools set message.type to MIXED; a topic without this attribute also accepts all"
+        " types",
     )
     max_message_bytes: int = _setting(
         "4M", rules.size("1", "15M"), "largest body of a message; a RocketMQ frame holds 16M in total"

@@ -66,7 +66,7 @@ groups create g --max-retries -1 | 1 | --max-retries is -1; allowed: a whole num
 groups create g --retry-queues 65 | 1 | --retry-queues is 65; allowed: a whole number from 1 to 64
 groups reset nosuch orders | 4 | subscription group not exist, nosuch
 groups reset g orders --to end --at 0 | 2 | only one of --to, --at and --offset can be given
-groups reset g orders --offset 0 | 2 | --offset needs a --queue
+groups reset g orders --offset 0 | 2 | --offset needs --queue
 groups reset g orders --at soon | 2 | --at is 'soon'; allowed: epoch milliseconds, or
 groups reset g '' | 1 | TOPIC is ''; allowed: 1 to 127
 message '' | 1 | ID is ''; allowed: text of 1 to 255 characters
@@ -93,7 +93,7 @@ clock advance 1h1h | 1 | DURATION is '1h1h'; allowed: a duration such as 200ms
 clock to 2030-01-01 | 2 | INSTANT is '2030-01-01'; allowed: epoch milliseconds, or an instant with
 clock to -5 | 2 | INSTANT is '-5'; allowed: epoch milliseconds
 clock to 999999999999999 | 1 | INSTANT is '999999999999999'; allowed: an instant from 1970-01-01T00:00:00.000Z
-clock to 5 | 1 | Z, 1970-01-01T00:00:00.005Z is
+clock to 5 | 1 | Z, and 1970-01-01T00:00:00.005Z is
 
 levels --url localhost | 2 | --url is 'localhost'; allowed: an address such as http://127.0.0.1:9877
 levels --url http://127.0.0.1:99999 | 2 | --url is 'http://127.0.0.1:99999'; allowed: an address such as

@@ -101,7 +101,7 @@ async def test_group_reset_moves_its_offsets(shell: Shell) -> None:
     for _ in range(2):
         assert await bodies(shell, "receive", "orders", "--group", "billing", "--max", "9") == ["a", "b", "c"]
         reset = await shell("groups", "reset", "billing", "orders")
-        assert reset.stdout == "group billing begins again in orders, with 3 messages to consume\n"
+        assert reset.stdout == "group billing was reset in orders, with 3 messages to consume\n"
     here = ("groups", "reset", "billing", "orders", "--queue", "0")
     assert (await shell.json(*here, "--offset", "2"))["lag"] == 1
     outside = await shell(*here, "--offset", "4")

@@ -34,7 +34,7 @@ async def test_a_state_is_saved_compared_restored_and_deleted() -> None:
         assert await shell("snapshot", "rm", "here", "later") == (0, "deleted here\ndeleted later\n", "")
         missing = await shell("snapshot", "restore", "here")
         assert missing.code == Exit.NOTHING
-        assert "no snapshot has the name here; there are none" in missing.stderr
+        assert "no snapshot is named here; there are none" in missing.stderr
 
 
 async def test_the_list_names_files_that_cannot_be_read(tmp_path: Path) -> None:

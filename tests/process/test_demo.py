@@ -43,7 +43,7 @@ async def test_demo_prints_a_row_for_each_level(tmp_path: Path) -> None:
     assert all(sent)
     assert sum(sent[:18]) == 2000
     assert all(row[2] == row[3] and row[4:] == ("0", "0", "0", "0") for row in rows)
-    assert "every message came once and none early" in stdout.decode()
+    assert "every message came once, and none early" in stdout.decode()
     assert names_in(tmp_path) == []
 
 

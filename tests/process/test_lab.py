@@ -131,7 +131,7 @@ async def test_a_scheme_without_its_extra_is_left_out(
         (("--delays", "1x"), "'1x'; allowed: a duration"),
         (("--delays", "4d"), "'4d'; allowed: delays from 1ms to 3d"),
         (("--pending", "100,many"), "'100,many'; allowed: numbers of messages from 1 to 10,000,000"),
-        (("--access-key", "me"), "--access-key and --secret-key are needed together"),
+        (("--access-key", "me"), "give both --access-key and --secret-key, or neither"),
     ],
 )
 def test_errors_are_reported_before_anything_is_measured(

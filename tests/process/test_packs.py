@@ -148,7 +148,7 @@ async def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> N
     ("name", "code", "sentence"),
     [
         ("none.mocketmq", Exit.USAGE, "allowed: a readable pack (No such file or directory)"),
-        ("text.mocketmq", Exit.DAMAGED, "text.mocketmq is no pack of mocketmq: it is no ZIP archive"),
+        ("text.mocketmq", Exit.DAMAGED, "text.mocketmq is not a mocketmq pack: it is not a ZIP archive"),
     ],
 )
 async def test_what_is_no_pack_is_refused(tmp_path: Path, name: str, code: int, sentence: str) -> None:

@@ -108,7 +108,7 @@ def test_a_damaged_file_of_a_delayed_message_is_named(data: Path) -> None:
 def test_an_older_schema_is_reported(data: Path) -> None:
     with closing(sqlite3.connect(data / FILE_NAME)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '0009'")
-    assert f"schema 0009, which the next start brings to {HEAD_REVISION}" in verify(data).stdout
+    assert f"schema 0009, which the next start upgrades to {HEAD_REVISION}" in verify(data).stdout
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_older_schema_is_reported(data: Path) -> None:
     [
         (
             "UPDATE alembic_version SET version_num = '9999'",
-            "has schema 9999; this version knows those up to",
+            "has schema 9999; this version supports schemas up to",
         ),
         ("DROP TABLE alembic_version", "is a database of another program"),
     ],

@@ -231,7 +231,7 @@ def test_snapshots(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(SNAPSHOTS)
     told = run()
     told.assert_outcomes(passed=4, errors=1)
-    told.stdout.fnmatch_lines(["*no snapshot has the name missing; there are orders-waiting, two-waiting*"])
+    told.stdout.fnmatch_lines(["*no snapshot is named missing; there are orders-waiting, two-waiting*"])
 
 
 def test_a_project_without_any_setup(pytester: pytest.Pytester, run: Run) -> None:

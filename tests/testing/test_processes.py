@@ -283,9 +283,9 @@ def test_no_broker(pytester: pytest.Pytester, run: Run, setting: str, lines: lis
 
 def test_wrong_markers(pytester: pytest.Pytester, run: Run) -> None:
     markers = {
-        "clok='real'": "marker mocketmq has clok; allowed: clock=…, profile=…, levels=…, brokers=…*",
-        "'real'": "marker mocketmq has 'real'; allowed: *",
-        "topics='orders'": "marker mocketmq has a text as topics; allowed: a list of names",
+        "clok='real'": "the marker mocketmq does not accept clok; allowed: clock=…, profile=…, levels=…*",
+        "'real'": "the marker mocketmq does not accept 'real'; allowed: *",
+        "topics='orders'": "topics of the marker mocketmq is a text; allowed: a list of names",
         "topics=['a b']": "topic is 'a b'; allowed: *",
     }
     pytester.makepyfile(

@@ -179,7 +179,7 @@ def test_failover_needs_slaves() -> None:
         ("http_port", "http", "0 to 65535"),
         ("http_port", True, "0 to 65535"),
         ("http_port", 1.5, "0 to 65535"),
-        ("port", "9877", "0, which picks free ports; --http-port (http_port) sets that of HTTP"),
+        ("port", "9877", "0, which picks free ports; --http-port (http_port) sets the port of HTTP"),
         ("clock", "x0", "above 0 and up to 1000000"),
         ("clock", "x1000001", "above 0 and up to 1000000"),
         ("clock", "xnan", "above 0 and up to 1000000"),

@@ -49,7 +49,9 @@ def clients(broker: BlockingClient, output: Output) -> None:
 @click.option(
     "--consume", metavar="MESSAGE_ID", help="Have the client consume this message now, and show the result."
 )
-@click.option("--reconnect", is_flag=True, help="Tell it, a client over gRPC, to connect anew.")
+@click.option(
+    "--reconnect", is_flag=True, help="Tell the client to reconnect; only gRPC clients support this."
+)
 @with_broker
 def client(
     broker: BlockingClient,

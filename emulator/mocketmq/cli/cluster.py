@@ -40,8 +40,8 @@ def list_brokers(broker: BlockingClient, output: Output) -> None:
 @click.option(
     "--loses",
     metavar="DURATION|unreplicated|nothing",
-    help="Lose all that the broker has stored in this time before, such as 200ms, or what its slave does not"
-    " have. By default, the setting crash_loses says it.",
+    help="Lose the messages that the broker stored in this time before the crash, such as 200ms, or those not"
+    " yet replicated to its slave. By default, the setting crash_loses decides.",
 )
 @with_broker
 def crash(broker: BlockingClient, output: Output, name: str, loses: str | None) -> None:
@@ -146,7 +146,7 @@ def _show_broker(output: Output, found: dict[str, Any], more: str = "") -> None:
 
 @click.group("name-servers", epilog=examples("name-servers ls", "name-servers hide 2 broker-b"))
 def name_servers() -> None:
-    """List the cluster's name servers; stop them, make them wrong about brokers."""
+    """List the cluster's name servers; stop them, or falsify their lists of brokers."""
 
 
 @name_servers.command("ls", epilog=examples("name-servers ls"))

@@ -57,12 +57,12 @@ def access_of(
 ) -> ClusterAccess:
     """Make the ClusterAccess from the options. Raises click.UsageError."""
     if (access_key is None) is not (secret_key is None):
-        raise click.UsageError("--access-key and --secret-key are needed together")
+        raise click.UsageError("give both --access-key and --secret-key, or neither")
     credentials = Credentials(access_key, secret_key) if access_key and secret_key else None
     if not (tls or tls_ca or tls_insecure):
         return ClusterAccess(credentials, None)
     if tls_ca and tls_insecure:
-        raise click.UsageError("--tls-ca and --tls-insecure exclude each other")
+        raise click.UsageError("--tls-ca and --tls-insecure cannot be combined")
     try:
         return ClusterAccess(
             credentials, tls_context(tls_ca, trusts_anybody=tls_insecure, checks_host=checks_host)

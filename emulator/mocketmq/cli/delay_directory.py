@@ -43,7 +43,7 @@ _PROBLEM = ("file", "problem", "reason")
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 _scheme = click.option(
-    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to read, if --dir has several."
+    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to read, if --dir contains several."
 )
 
 
@@ -156,7 +156,7 @@ def verify(directory: Path, scheme: str | None, as_json: bool) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     envvar="MOCKETMQ_DATA",
     required=True,
-    help="Data directory to import into; no broker may be running on it.",
+    help="Data directory to import into, which no running broker may use.",
 )
 @click.option(
     "--timed-scheme",
@@ -184,7 +184,7 @@ def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) ->
     with _sources(source) as (found, progress):
         sources = [each for each in found if each.folder.resolve() != target]
         if not sources:
-            raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
+            raise click.BadParameter(f"{source} is also the directory to import into", param_hint="SOURCE")
         done = import_messages(data, scheme, sources, progress)
     parts = [Table(_PROBLEM, done.problems, least=("problem",), folded="reason")] if done.problems else []
     summary = f"imported {counted(done.imported, 'message')}, {counted(done.bytes, 'byte')}"
@@ -216,7 +216,9 @@ def _source(directory: Path, scheme: str | None) -> SchemeFolder:
     holding = [each for each in found if SCHEMES[each.scheme].holds_messages(each.folder)]
     if len(holding) > 1:
         names = " and ".join(each.scheme for each in holding)
-        raise click.UsageError(f"{directory} has messages of {names}; choose one of them with --timed-scheme")
+        raise click.UsageError(
+            f"{directory} contains messages of {names}; choose one of these schemes with --timed-scheme"
+        )
     return (holding or found)[0]
 
 
@@ -242,8 +244,8 @@ def progress_over(root: Path) -> Iterator[InspectionProgress]:
 
 def _nothing_delayed(directory: Path, scheme: str | None) -> Failure:
     if scheme is not None:
-        return Failure(f"{directory} has no folder of the delay scheme {scheme}", Exit.NOTHING)
-    return Failure(f"{directory} has never had a delayed message", Exit.NOTHING)
+        return Failure(f"{directory} contains no folder of the delay scheme {scheme}", Exit.NOTHING)
+    return Failure(f"{directory} has never contained a delayed message", Exit.NOTHING)
 
 
 def _file_at(path: Path) -> tuple[str, DelayedFile]:
@@ -262,7 +264,7 @@ def _file_in(directory: Path | None, scheme: str | None, wanted: str) -> tuple[s
         found = inspector.find_messages(wanted)
     match found:
         case []:
-            raise Failure(f"no file in {root} holds a message {wanted}", Exit.NOTHING)
+            raise Failure(f"no file in {root} contains a message {wanted}", Exit.NOTHING)
         case [KeptMessage() as one]:
             return one.file, one.message
         case [FolderProblem() as problem]:

@@ -97,7 +97,7 @@ def delayed() -> None:
     "--dir", "directory", type=DIRECTORY, help="List the messages in this directory, without a broker."
 )
 @click.option(
-    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to list, if --dir has several."
+    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to list, if --dir contains several."
 )
 @click.option("--topic", shell_complete=complete_topics, help="Only messages for this topic.")
 @click.option("--level", type=int, help="Only messages of this delay level.")

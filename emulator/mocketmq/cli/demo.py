@@ -69,7 +69,7 @@ def _day(data: Path, messages: int) -> bool:
     took_s = (steady_us() - began_us) / US_PER_S
     rows = map(_row, (*expectations.levels, expectations.retries, expectations.total))
     show(Table(_COLUMNS, rows, least=("delay", "sent")))
-    verdict = "every message came once and none early" if expectations.is_clean else "the broker is at fault"
+    verdict = "every message came once, and none early" if expectations.is_clean else "the broker is at fault"
     click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
     if expectations.unknown:
         click.echo(f"{expectations.unknown} received messages were never sent")

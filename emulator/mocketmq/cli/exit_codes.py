@@ -20,10 +20,10 @@ class Exit(IntEnum):
         return member
 
     DONE = 0, "done"
-    REFUSED = 1, "the broker refused, the demo found a fault, or there are leaks"
+    REFUSED = 1, "the broker refused the request, the demo found a fault, or there are leaks"
     USAGE = 2, "wrong usage, or a setting with a wrong value"
     NOT_READY = 3, "the broker cannot be reached or is not ready"
-    NOTHING = 4, "nothing was received or found, or nothing has this name or id"
+    NOTHING = 4, "nothing was received or found, or the name or id is unknown"
     NOT_STARTED = 5, "the broker cannot open its store or a port"
     DAMAGED = 6, "a store or a pack is damaged, or files of delayed messages are damaged or misplaced"
     DEFECT = 70, "a defect in mocketmq itself; see the log"

@@ -74,14 +74,14 @@ def reset(
     if [to, at, offset].count(None) < 2:
         raise click.UsageError("only one of --to, --at and --offset can be given")
     if offset is not None and queue is None:
-        raise click.UsageError("--offset needs a --queue")
+        raise click.UsageError("--offset needs --queue")
     instant_ms = None if at is None else parse_instant_ms(at, "instant_ms")
     answer = broker.reset_group(name, topic, queue_id=queue, to=to, instant_ms=instant_ms, offset=offset)
     queues = [
         each for each in answer["queues"] if each["topic"] == topic and queue in (None, each["queue_id"])
     ]
     lag = sum(each["lag"] for each in queues)
-    output.show(answer, f"group {name} begins again in {topic}, with {lag} messages to consume")
+    output.show(answer, f"group {name} was reset in {topic}, with {lag} messages to consume")
 
 
 @groups.command(epilog=examples("groups delete billing"))

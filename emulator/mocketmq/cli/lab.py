@@ -107,9 +107,9 @@ def _count(name: str, most: int, text: str) -> Callable[[Any], Any]:
     show_default=True,
     callback=_delays,
     metavar="TIME,…",
-    help="Delays of these messages; level queues and RocketMQ 4 have only the delay levels.",
+    help="Delays of these messages; level queues and RocketMQ 4 support only the delay levels.",
 )
-@_count("size", 1 << 16, "Bytes of a body.")
+@_count("size", 1 << 16, "Size of a body in bytes.")
 @_count("herd", 1_000_000, "Messages that are due at one instant.")
 @click.option(
     "--pending",

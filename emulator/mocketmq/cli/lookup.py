@@ -51,7 +51,7 @@ def peek(
     A negative --offset shows the newest messages.
     """
     if queue is not None and lite_topic is not None:
-        raise click.UsageError("--queue and --lite-topic exclude each other")
+        raise click.UsageError("--queue and --lite-topic cannot be combined")
     shown = broker.topic(topic)
     ends = {each["queue_id"]: (each["min_offset"], each["max_offset"]) for each in shown["queues"]}
     if lite_topic is not None:

@@ -53,7 +53,7 @@ def _tell(pack: Pack, emulator: Emulator, browser: bool) -> None:
     """Print what failed, and the console's address."""
     console = f"{emulator.url}{_STORY}"
     found = [f"{pack.manifest.test} failed"] if pack.manifest.test else []
-    clock = f"the clock stands at {format_instant(pack.manifest.now_us)}"
+    clock = f"the clock is at {format_instant(pack.manifest.now_us)}"
     show(*found, clock, f"console: {console}")
     if browser:
         webbrowser.open(console)

@@ -16,7 +16,9 @@ def filter_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the arguments ``tags`` and ``sql`` for ``--filter`` and ``--sql``, which exclude each other."""
 
     @click.option("--filter", "tags", help="Only messages with these tags, such as 'A || B'.")
-    @click.option("--sql", help="Only messages with such properties, as \"price > 10 AND paid = 'no'\".")
+    @click.option(
+        "--sql", help="Only messages whose properties match, such as \"price > 10 AND paid = 'no'\"."
+    )
     @functools.wraps(command)
     def with_filter(tags: str | None, sql: str | None, **arguments: Any) -> None:
         if tags is not None and sql is not None:

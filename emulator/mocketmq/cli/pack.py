@@ -19,7 +19,7 @@ from mocketmq.client.blocking import BlockingClient
     "--failure",
     "failure_file",
     metavar="TEXTFILE",
-    help="Text file with what failed, such as a stack trace; - reads the standard input.",
+    help="Text file that shows the failure, such as a stack trace; - reads the standard input.",
 )
 @click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
 @with_broker

@@ -91,7 +91,7 @@ def _delays(_context: click.Context, _option: click.Parameter, text: str | None)
     "--rate", type=click.IntRange(1, MAX_RATE), default=10, show_default=True, help="Messages a second."
 )
 @click.option(
-    "--size", type=click.IntRange(1, 1 << 16), default=100, show_default=True, help="Bytes of a body."
+    "--size", type=click.IntRange(1, 1 << 16), default=100, show_default=True, help="Size of a body in bytes."
 )
 @click.option(
     "--topic",

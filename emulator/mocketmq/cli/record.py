@@ -226,5 +226,5 @@ def _warn(masks: Masks, file: Path) -> None:
     """Warn of masks that matched nothing, because the data that they should hide may be in the recording."""
     for text, count in masks.matches.items():
         if not count:
-            sentence = f"warning: --mask {text} matched nothing, so what it was to hide may be in {file}"
+            sentence = f"warning: --mask {text} matched nothing, so {file} may contain what it should hide"
             click.echo(harmless(sentence, "\n"), err=True)

@@ -65,7 +65,9 @@ def _orders(
         raise click.UsageError(f"--json-bodies is {json_bodies!r}; allowed: {allowed}") from None
     topics = RelayTopics(topic, pending_topic or f"{topic}-pending", refused_topic or f"{topic}-refused")
     if len(set(topics)) < len(topics):
-        raise click.UsageError("--topic, --pending-topic and --refused-topic must be three topics")
+        raise click.UsageError(
+            "--topic, --pending-topic and --refused-topic must name three different topics"
+        )
     return Orders(topics, group, Judge(longest_us, topics, zone), scheme, data, ready_file)
 
 
@@ -287,7 +289,7 @@ async def _show(relay: Relay[Any], progress: ProgressLine) -> None:
 
 def _served(names: Sequence[str], pending: int) -> str:
     if not names:
-        return "serving no partition: other relays have them all"
+        return "serving no partition: other relays serve them all"
     count = f"{len(names)} partition{'' if len(names) == 1 else 's'}"
     return f"serving {count} ({', '.join(names)}), {pending} pending"
 

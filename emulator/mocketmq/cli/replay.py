@@ -102,7 +102,7 @@ def replay(
     delivered.
     """
     if speed is not None and as_fast_as_possible:
-        raise click.UsageError("--speed and --as-fast-as-possible exclude each other")
+        raise click.UsageError("--speed and --as-fast-as-possible cannot be combined")
     try:
         recording = RecordingReader(file)
     except RecordingError as error:

@@ -67,7 +67,7 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--until-eof",
     is_flag=True,
-    help="Also stop at the end of standard input, which comes when the process at its other end dies.",
+    help="Also stop when standard input ends, as it does when the process that writes it dies.",
 )
 @_with_settings
 def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:

@@ -20,7 +20,7 @@ def snapshot() -> None:
 
 @snapshot.command(epilog=examples("snapshot save orders-waiting", "snapshot save orders-waiting --replace"))
 @click.argument("name")
-@click.option("--replace", is_flag=True, help="Replace a snapshot that has this name.")
+@click.option("--replace", is_flag=True, help="Replace a snapshot of this name.")
 @with_broker
 def save(broker: BlockingClient, output: Output, name: str, replace: bool) -> None:
     """Save messages, offsets, transactions, faults, topics, groups and the clock under NAME."""

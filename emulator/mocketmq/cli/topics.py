@@ -43,14 +43,14 @@ def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
     "--type",
     "kind",
     type=click.Choice(get_args(MessageType)),
-    help="Message type that gRPC clients may send to it; a new topic accepts all.",
+    help="Message type that the topic accepts from gRPC clients; a new topic accepts all.",
 )
 @click.option(
     "--broker",
     "brokers",
     metavar="NAME[=QUEUES]",
     multiple=True,
-    help="Broker of a cluster that has the topic, and its number of queues; by default, all have it.",
+    help="Broker of the cluster to hold the topic, and its number of queues; by default, all brokers.",
 )
 @with_broker
 def create(
@@ -65,7 +65,7 @@ def create(
     answer = broker.put_topic(
         name, read_queues=queues, write_queues=queues, type=kind, brokers=placed or None
     )
-    takes = "" if kind is None else f" and takes {kind} messages"
+    takes = "" if kind is None else f" and accepts {kind} messages"
     at = "".join(f", {own} at {each}" for each, own in placed.items())
     output.show(answer, f"topic {name} has {at.removeprefix(', ') or queues} queues{takes}")
 

@@ -55,7 +55,9 @@ def ls(
         for each in page["messages"]
     )
     least = ("keys", "tag", "queue", "next check", "prepared", "producers", "checks")
-    output.show_page(page, Table(columns, rows, least=least, cut=("topic",)), "nothing waits for a decision")
+    output.show_page(
+        page, Table(columns, rows, least=least, cut=("topic",)), "no half message is waiting for a decision"
+    )
 
 
 @transactions.command("commit", epilog=examples("transactions commit A53FE6E206FD1A204474F20000000000"))

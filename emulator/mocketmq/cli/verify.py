@@ -86,7 +86,8 @@ def _check_store(database: Path, progress: InspectionProgress) -> _Store:
         )
     if schema is not None and schema > HEAD_REVISION:
         raise StoreUnreadableError(
-            f"{database} has schema {schema}; this version knows those up to {HEAD_REVISION}. Check it with"
+            f"{database} has schema {schema}; this version supports schemas up to {HEAD_REVISION}. Check it"
+            " with"
             " the newer version that made it"
         )
     return _Store(database, schema, database.stat().st_size, damage)
@@ -115,7 +116,7 @@ def _rows(store: _Store, folders: dict[Path, Inspection]) -> list[tuple[str, str
 def _summary(store: _Store) -> str:
     schema = f"schema {store.schema or 'unknown'}"
     if store.schema is not None and store.schema < HEAD_REVISION:
-        schema += f", which the next start brings to {HEAD_REVISION}"
+        schema += f", which the next start upgrades to {HEAD_REVISION}"
     found = f"{len(store.damage):,} problems" if store.damage else "no problems"
     summary = f"{FILE_NAME}: {store.size / _MB:,.1f} MB, {schema}: {found}"
     return f"{summary}; restore the directory from a copy" if store.damage else summary

@@ -53,14 +53,14 @@ class ApiGuard:
                 return None
             if self._access.accounts.trusts(host):
                 return None
-            raise UnauthorizedError(f"credentials are needed: Authorization: {_BASIC}", self._challenge)
+            raise UnauthorizedError(f"credentials are required: Authorization: {_BASIC}", self._challenge)
         text = f"{scheme}{space}{given}".encode(errors="surrogateescape")
         if hmac.compare_digest(text, self._token):
             return None
         if authorization:
             raise UnauthorizedError("the token is wrong")
         more = f", or {_BASIC}" if self._access is not None else ""
-        raise UnauthorizedError(f"a token is needed: Authorization: Bearer <token>{more}")
+        raise UnauthorizedError(f"a token is required: Authorization: Bearer <token>{more}")
 
     @property
     def _challenge(self) -> str:

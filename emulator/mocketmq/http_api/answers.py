@@ -30,7 +30,7 @@ class TooManyAnswersError(HttpError):
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("unread responses take too much memory; retry later")
+        super().__init__("unread responses use too much memory; retry later")
 
 
 class CountedRequest(web.BaseRequest):

@@ -29,7 +29,9 @@ class BodyTooLargeError(HttpError):
     field = "body"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the body has more than {limit} bytes, the most that max_message_bytes allows")
+        super().__init__(
+            f"the body is longer than {limit} bytes, the limit that follows from max_message_bytes"
+        )
         self.allowed = f"at most {limit} bytes"
 
 
@@ -54,7 +56,9 @@ class TooManyBodiesError(HttpError):
     field = "body"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"unfinished request bodies take {limit} bytes, the limit; retry later")
+        super().__init__(
+            f"unfinished request bodies hold {limit} bytes of memory, which is the limit; retry later"
+        )
 
 
 class _Upload:

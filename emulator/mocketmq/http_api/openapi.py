@@ -147,7 +147,7 @@ def _problems(route: Route, security: Sequence[str]) -> dict[int, str]:
         statuses.append(413)
     own: dict[int, list[str]] = {}
     if "user" in security and not route.is_open:
-        own[403] = ["The user may not do this"]
+        own[403] = ["The user lacks permission"]
     for error in route.errors:
         sentence, _, _ = (error.__doc__ or "").partition(".")
         own.setdefault(wire_codes(error.__new__(error)).http, []).append(sentence)

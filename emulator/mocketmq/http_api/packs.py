@@ -107,4 +107,4 @@ def events_of(opened: Pack) -> list[EventOut]:
     try:
         return msgspec.convert([_FIELDS | event for event in opened.events], list[EventOut])
     except msgspec.ValidationError as error:
-        raise PackError(f"{opened.name} has events that this version cannot read: {error}") from None
+        raise PackError(f"{opened.name} contains events that this version cannot read: {error}") from None

@@ -49,8 +49,8 @@ class ForeignOriginError(HttpError):
 
     def __init__(self, origin: str, host: str) -> None:
         super().__init__(
-            f"a page of {origin} may not use this broker: only pages of {host} and of allowed_hosts may,"
-            " and programs other than browsers"
+            f"pages of {origin} are not allowed to use this broker; allowed are pages of {host} and of"
+            " allowed_hosts, and programs other than browsers"
         )
         self.allowed = f"no Origin and Sec-Fetch-Site headers, or those of {host}"
 

@@ -32,7 +32,7 @@ class TooManyValuesError(HttpError):
     allowed = f"up to {MAX_VALUES} values, including those inside lists and objects"
 
     def __init__(self) -> None:
-        super().__init__(f"the body has more than {MAX_VALUES} values; send it in several requests")
+        super().__init__(f"the body contains more than {MAX_VALUES} values; send it in several requests")
 
 
 def client_of(request: web.BaseRequest) -> str:

@@ -29,7 +29,7 @@ class MethodNotAllowedError(HttpError):
 
     def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
         self.allowed = ", ".join(sorted(allowed))
-        super().__init__(f"{path} does not take {method}; allowed: {self.allowed}")
+        super().__init__(f"{path} does not accept {method}; allowed: {self.allowed}")
         self.headers = {"Allow": self.allowed}
 
 

@@ -90,11 +90,11 @@ Operation = Annotated[
         " heartbeat, or a door's own name of a request"
     ),
 ]
-TopicPattern = Annotated[str | None, Field(description="Only this topic; * stands for any letters")]
-GroupPattern = Annotated[str | None, Field(description="Only this group; * stands for any letters")]
-ClientPattern = Annotated[str | None, Field(description="Only this client id; * stands for any letters")]
-Next = Annotated[int | None, Field(description="Only so many matches, then the rule is spent")]
-Every = Annotated[int | None, Field(description="Only each nth match")]
+TopicPattern = Annotated[str | None, Field(description="Only this topic; * matches any characters")]
+GroupPattern = Annotated[str | None, Field(description="Only this group; * matches any characters")]
+ClientPattern = Annotated[str | None, Field(description="Only this client id; * matches any characters")]
+Next = Annotated[int | None, Field(description="Number of matches after which the rule is spent")]
+Every = Annotated[int | None, Field(description="Only every nth match")]
 Probability = Annotated[
     float | None, Field(description="Share of the matches, from 0 to 1, drawn with `seed`")
 ]
@@ -113,7 +113,9 @@ By = Annotated[
         description="A duration such as 2s, a distribution such as uniform(1s, 5s), or a list of durations"
     ),
 ]
-BackAfter = Annotated[str | None, Field(description="End of an outage after this much real time; like `by`")]
+BackAfter = Annotated[
+    str | None, Field(description="Real time after which an outage ends; the same forms as `by`")
+]
 When = Annotated[
     Literal["before", "after"] | None,
     Field(

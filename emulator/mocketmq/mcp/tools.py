@@ -88,7 +88,9 @@ class BrokerTools:
         like = given(tag=tag, key=key, body=body, properties=properties, json_path=json_path)
         in_time = like | given(advance=advance)
         if group is not None and stage in ("sent", "delivered"):
-            raise InvalidArgumentError("group", group, f"no value, because no group is asked what is {stage}")
+            raise InvalidArgumentError(
+                "group", group, f"no value, because the stage {stage} does not depend on a group"
+            )
         if advance is not None and stage == "sent":
             raise InvalidArgumentError(
                 "advance", advance, "no value, because sends do not wait for the clock"

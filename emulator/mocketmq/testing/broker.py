@@ -53,7 +53,9 @@ class Broker(BlockingClient):
     def _address(self, door: Literal["namesrv", "grpc"]) -> str:
         """Combine the host of ``url``, which reached the broker, with a port."""
         if door not in self.doors:
-            raise AttributeError(f"the broker at {self.url} does not listen for this; it has {self.doors}")
+            raise AttributeError(
+                f"the broker at {self.url} does not listen for {door}; it listens for {self.doors}"
+            )
         host = str(urlsplit(self.url).hostname)
         return f"{f'[{host}]' if ':' in host else host}:{self.doors[door]['port']}"
 

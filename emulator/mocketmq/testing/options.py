@@ -91,9 +91,11 @@ def _check(marker: pytest.Mark) -> None:
     unknown = [*map(repr, marker.args), *(name for name in marker.kwargs if name not in _MARKER)]
     if unknown:
         allowed = ", ".join(f"{name}=…" for name in _MARKER)
-        pytest.fail(f"marker mocketmq has {', '.join(unknown)}; allowed: {allowed}", pytrace=False)
+        pytest.fail(
+            f"the marker mocketmq does not accept {', '.join(unknown)}; allowed: {allowed}", pytrace=False
+        )
     if isinstance(marker.kwargs.get("topics"), str):
-        pytest.fail("marker mocketmq has a text as topics; allowed: a list of names", pytrace=False)
+        pytest.fail("topics of the marker mocketmq is a text; allowed: a list of names", pytrace=False)
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -23,18 +23,18 @@ _TEXTS = {
     "brokers": "number of brokers in the cluster (default: 1)",
     "snapshot": "snapshot that each test begins with, instead of an empty broker",
     "image": "container image of the broker, run by docker or podman",
-    "start_timeout": "real time in which the broker has to be ready (default: 60s)",
+    "start_timeout": "real time within which the broker must be ready (default: 60s)",
 }
 _ARGS = {
-    "command": "command that is `mocketmq`, such as: uvx mocketmq",
-    "install": "arguments of `pip install` for an environment of the broker's own, made once",
+    "command": "command that runs `mocketmq`, such as: uvx mocketmq",
+    "install": "arguments of `pip install` for a separate environment of the broker, created once",
     "options": "more options of `mocketmq serve`, such as: --acl tests/plain_acl.yml",
-    "topics": "topics that each test has",
+    "topics": "topics that exist in each test",
     "seed": "files of seeds whose messages each test begins with",
 }
 _SWITCHES = {
     "strict": "fail tests that leave messages which their consumers have not acknowledged",
-    "forget": "let each test begin without the topics and groups of others, as if the broker were new",
+    "forget": "let each test begin without the topics and groups of other tests, as if the broker were new",
 }
 """Settings by name without the prefix ``mocketmq_``: texts, arguments split as by a shell, and booleans."""
 
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--mocketmq-url",
         metavar="URL",
-        help="use the broker that runs there, instead of starting one; tests reset it",
+        help="use the broker at this address instead of starting one; tests reset it",
     )
     group.addoption(
         "--mocketmq-pack",

@@ -70,7 +70,7 @@ def test_empty_segments_are_parameters(router: Router[str]) -> None:
 
 def test_a_wrong_method_is_refused_with_the_allowed_ones(router: Router[str]) -> None:
     with pytest.raises(
-        MethodNotAllowedError, match=r"/topics/\{topic\} does not take POST; allowed: GET, PUT"
+        MethodNotAllowedError, match=r"/topics/\{topic\} does not accept POST; allowed: GET, PUT"
     ) as raised:
         router.find_endpoint("POST", "/topics/orders")
     assert raised.value.headers == {"Allow": "GET, PUT"}
