@@ -17,7 +17,7 @@ def main() -> None:
             signal.signal(number, _end)
     if sys.platform == "win32":
         for stream in (sys.stdout, sys.stderr):
-            # For a pipe, Python uses the encoding of the system, which may lack most characters.
+            # For a pipe, Python uses the system's encoding, which may lack most characters.
             stream.reconfigure(encoding="utf-8")
     else:
         _listen()

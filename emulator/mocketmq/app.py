@@ -43,7 +43,7 @@ class Emulator:
     settings: Settings
     broker: Broker
     http: HttpServer
-    remoting: RemotingServer | None  # None if switched off, like ``grpc``
+    remoting: RemotingServer | None  # None if switched off; so is ``grpc``
     grpc: GrpcServer | None
 
     @property

@@ -17,7 +17,7 @@ _DECIMALS: Final = 6
 _SCHEMES: Final = {
     "levels": "all levels",
     "directories": "start-deliver time",
-    "second-directories": "start-deliver time",  # earlier exports' name of ``directories``
+    "second-directories": "start-deliver time",  # the name of ``directories`` in earlier exports
     **{name: f"start-deliver time ({name})" for name in ("wheel", "slots", "sorted")},
     "absolute": "absolute time",
 }

@@ -37,10 +37,10 @@ class Job(NamedTuple):
     out: str = "mocketmq-report"
     title: str | None = None
     thresholds: Sequence[Threshold] = ()
-    baselines: Sequence[str] = ()  # other data, or report.json of earlier reports
+    baselines: Sequence[str] = ()  # other data, or report.json files of earlier reports
     rules: Sequence[FailRule] = ()
     on_time_us: int = DEFAULT_ON_TIME_US  # see ``on_time.py``
-    exact: bool | None = None  # exact percentiles; None: depends on the number of rows
+    exact: bool | None = None  # whether percentiles are exact; None to decide by the number of rows
     as_of_us: int | None = None
     max_dropped: float = quality.MAX_DROPPED
     rollup: str | None = None  # where to write a rollup

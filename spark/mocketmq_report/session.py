@@ -88,7 +88,7 @@ def starting(
 
 
 def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassArchive | None) -> SparkContext:
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set if a JVM started this process
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # the variable is set if a JVM started this process
         java = check_java()
         for name in _OPTIONS_OF_JVMS if is_carrier else ():
             os.environ.setdefault(name, _LITTLE_WORK)
@@ -110,7 +110,7 @@ def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassAr
 
 def _started_silently(settings: SparkConf) -> SparkContext:
     """Start a context with a silent JVM, whose output is shown only if the start fails."""
-    if jvm.gateway() is not None:  # the JVM of an earlier report
+    if jvm.gateway() is not None:  # an earlier report has started the JVM
         return SparkContext.getOrCreate(settings)
     with tempfile.TemporaryFile() as said:
         try:

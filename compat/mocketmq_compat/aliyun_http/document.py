@@ -43,7 +43,7 @@ async def leaves_of(
     try:
         for end in range(PIECE_BYTES, len(content), PIECE_BYTES):
             parser.Parse(content[end - PIECE_BYTES : end], False)
-            if end - parser.CurrentByteIndex > PIECE_BYTES:  # expat parses a tag as a whole, in one turn
+            if end - parser.CurrentByteIndex > PIECE_BYTES:  # expat parses a tag in one step, however long
                 raise AliyunError(
                     "MalformedXML", f"the body contains a tag or comment longer than {PIECE_BYTES} bytes"
                 )

@@ -32,7 +32,7 @@ class EntryTable:
     def __init__(self, further: int = 0) -> None:
         self._width = _FIELDS + further
         self._blocks: list[Columns] = []
-        self._begins: list[Entry] = []  # of each block, its first entry or an earlier one
+        self._begins: list[Entry] = []  # by block: its first entry, or an earlier entry
         self._by_second: dict[int, int] = {}
         self._count = 0
 
@@ -166,7 +166,7 @@ class EntryTable:
         low = bisect_left(dues, entry.due_ms)
         high = bisect_right(dues, entry.due_ms, low)
         place = bisect_left(numbers, entry.number, low, high)
-        while place < high and numbers[place] == entry.number:  # several only after a merge of two folders
+        while place < high and numbers[place] == entry.number:  # equal only after two folders were merged
             if key_hashes[place] >= entry.key_hash:
                 return index, place, key_hashes[place] == entry.key_hash
             place += 1

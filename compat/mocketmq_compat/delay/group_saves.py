@@ -62,7 +62,7 @@ class GroupSaves(Chore):
         self._saved = saved
         self._thread = ThreadPoolExecutor(1, "delay-saves")
         self._waiting: list[_Save] = []
-        self._group_done: asyncio.Future[None]  # of the records that are being written, or will be next
+        self._group_done: asyncio.Future[None]  # done when the current group, or else the next, is written
         self._writing: asyncio.Task[None] | None = None
         self._unsynced: list[Entry] = []
 

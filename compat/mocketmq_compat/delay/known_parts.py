@@ -123,7 +123,7 @@ def save_known(
     temporary = root / f"{KNOWN}.tmp"
     try:
         with temporary.open("wb") as file:
-            # On the file system's own clock. Files changed later get this time or a later one.
+            # By the file system's own clock, which also stamps files that are changed later.
             rows[0] = os.fstat(file.fileno()).st_ctime_ns - SETTLING_NS
             check = zlib.crc32(rest, zlib.crc32(rows))
             file.write(

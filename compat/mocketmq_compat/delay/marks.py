@@ -83,10 +83,10 @@ class Marks:
 
     async def _mark_all(self) -> None:
         some: list[Entry] = []
-        durable = 0  # number of waiting records that may be marked
+        durable = 0  # number of waiting records whose settlement is durable
         try:
             while self._waiting or self._is_cleared:
-                if not durable:  # one sync for all, so that marks keep up with deliveries on a slow disk
+                if not durable:  # a single sync for all, so that marks keep up with deliveries on a slow disk
                     some, durable = [], len(self._waiting)
                     await self._synced()
                 some = [self._waiting.popleft() for _ in range(min(durable, AT_ONCE))]

@@ -84,7 +84,7 @@ class Imported(NamedTuple):
     imported: int  # number of new messages
     bytes: int  # size of their content
     already_there: int
-    problems: list[FolderProblem]  # messages that were not imported
+    problems: list[FolderProblem]  # the messages that were not imported, with reasons
 
 
 def sources_in(directory: Path) -> list[SchemeFolder]:

@@ -37,7 +37,7 @@ class ReadAhead:
         self.size = SIZE
         self.entries: list[Entry] = []
         self.beyond: Entry | None = None
-        self._is_outdated = False  # ``beyond`` is a bound, or was removed
+        self._is_outdated = False  # ``beyond`` is only a bound, or its entry was removed
         self._meanwhile: list[tuple[bool, Entry]] | None = None
 
     def add(self, entry: Entry) -> None:
@@ -203,7 +203,7 @@ class PendingEntries:
     async def refill(self) -> None:
         """Read the first entries from the store. Raises a StoreError."""
         self.read_ahead.begin_refill()
-        # A record may be read before it is marked, and then leave ``gone`` before the read ends.
+        # The read may return settled records that are marked, and leave ``gone``, before it ends.
         leaving = {*self._marks.gone}
         try:
             found = await self._run(self._read_first)

@@ -108,7 +108,7 @@ class PendingReader:
 
     async def first_due(self, limit: int) -> list[StoredMessage]:
         """Return the first ``limit`` messages by due time. Large bodies end the list early, as in a page."""
-        # Read from all entries, because a store's own list of its first records may end with a bound.
+        # Read all entries, because the store's own list of its first records may end with a mere bound.
         entries = await self.run(lambda: heapq.nsmallest(limit, self.store.all()))
         found, _ = await self._batch(entries)
         return found
@@ -229,7 +229,7 @@ class DueMessages:
                     settled.add(entry.identity)
             except DamagedFileError as error:
                 await self._put_aside(entry, error)
-            except EmulatorError:  # the database failed, and the message is intact
+            except EmulatorError:  # the database failed; the message itself is intact
                 raise
             except Exception as error:  # noqa: BLE001 - one message must not hold up all others
                 await self._put_aside(entry, DamagedFileError("defect", repr(error)))

@@ -112,7 +112,7 @@ async def open_timed_scheme(settings: Settings, context: SchemeContext) -> Timed
         )
     if settings.data != MEMORY:
         if sys.platform == "win32" and chosen != DEFAULT:
-            # The other schemes remove open files, read at offsets, or read through symbolic links.
+            # The other schemes remove open files, or need pread() or symbolic links.
             raise SettingError("timed_scheme", chosen, f"{DEFAULT} on Windows, or any with data {MEMORY}")
         data = settings.data
         for name in holding_messages(Path(data)):

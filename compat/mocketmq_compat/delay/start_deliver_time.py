@@ -102,7 +102,7 @@ class StartDeliverTime:
         now_us = self._clock.now_us()
         due_us = self._clock.from_wall(value_ms * US_PER_MS)
         if self._mode == "dongwo":
-            # The patch compares System.currentTimeMillis(), so all of the current millisecond counts as now.
+            # The patch compares whole milliseconds, so a due time within the current millisecond is not past.
             if due_us // US_PER_MS < now_us // US_PER_MS:
                 return None
         elif due_us <= now_us:
@@ -148,7 +148,7 @@ class StartDeliverTime:
         if due_us > whole_ms_us(now_us + self._timer_window_us):
             reason = f"property {name} is {number}, {format_duration(due_us - now_us)} ahead"
             raise IllegalMessageError(field, f"{_ILLEGAL_TIMER}; {reason}")
-        if name == TIMER_DELIVER_MS:  # a relative delay may exceed the latest time, like a delay level
+        if name == TIMER_DELIVER_MS:  # a relative delay may end after the latest time, as a delay level may
             _check_calendar(field, name, number, due_us)
         return due_us
 

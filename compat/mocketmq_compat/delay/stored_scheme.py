@@ -81,9 +81,9 @@ class StoredScheme(TimedScheme):
         self.marks = Marks(store, context.store.writer.synced, context.store.clock.now_us, self._in_thread)
         self.entries = PendingEntries(store, self.saves, self.marks, self._in_thread, context.changed)
         self.tidying = Tidying(self.tidy)
-        self.repeats = 0  # records marked without a delivery, because their messages were settled
+        self.repeats = 0  # records not delivered, because their messages were already settled
         self._clock = context.store.clock
-        # With the delay limits of another system, the broker applies these instead of the windows.
+        # With the delay limits of another system, the broker applies these limits instead of the windows.
         windows_us = (
             (settings.start_deliver_window_us,) if settings.delay_limits is None else (LATEST_US, LATEST_US)
         )
@@ -151,7 +151,7 @@ class StoredScheme(TimedScheme):
 
     async def has_kept(self, number: int, unique_key: str) -> bool:
         identity = number, key_hash(unique_key)
-        if await self.was_cleared(identity):  # after a kill, its record may still be there
+        if await self.was_cleared(identity):  # after a kill, the cleared message's record may still exist
             return False
         return bool(await self._records_of(identity)) or identity in await self.settled([number])
 
@@ -312,7 +312,7 @@ class StoredScheme(TimedScheme):
 
         def read() -> Iterator[KeptRecord]:
             for entry in entries:
-                with suppress(FileNotFoundError, DamagedFileError):  # it is not delivered either
+                with suppress(FileNotFoundError, DamagedFileError):  # it would not be delivered either
                     yield KeptRecord(*entry, self.store.read(entry))
 
         return read

@@ -23,7 +23,7 @@ class Account(ABC):
 
     access_key: str
     secret: str = field(repr=False)
-    security_token: str | None = field(default=None, repr=False)  # of a temporary key of Aliyun
+    security_token: str | None = field(default=None, repr=False)  # belongs to a temporary key of Aliyun
     trusts: Addresses = _NOBODY  # clients at these addresses need neither signature nor permissions
 
     @property

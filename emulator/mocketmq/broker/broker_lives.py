@@ -112,7 +112,7 @@ class BrokerLives:
         runs, and a StoreError.
         """
         loses = self._loses if loses is None else loses
-        if not loses:  # also works while the clock moves
+        if not loses:  # losing nothing needs no intervention, so it works during a clock move, too
             return await self._end(name, "crashed", 0)
         async with self._timer.intervention():
             return await self._end(name, "crashed", loses)
@@ -232,7 +232,7 @@ class BrokerLives:
             sides = condition.cut_off_from | {side}
             self._set(broker, f"cut off from {side}", cut_off_from=sides, silent_us=silent_us)
             if side == "clients":
-                self._end_polls()  # those over gRPC fail
+                self._end_polls()  # polls over gRPC fail
             return broker
 
     async def reconnect(self, name: str) -> RegisteredBroker:
@@ -313,7 +313,7 @@ class BrokerLives:
 
     async def start_restored(self) -> None:
         """Open the ports of all brokers, and release the messages held for brokers in a restored snapshot."""
-        await self.start_all()  # brokers whose end was in progress
+        await self.start_all()  # start brokers that were about to end
         await self._outage.update()
         await self.load()
 

@@ -428,7 +428,7 @@ def _start(broker: Broker, stack: AsyncExitStack) -> None:
         broker.retention.close,
         broker.message_keys.close,
         statistics.close,
-        broker.timer.close,  # stopped first
+        broker.timer.close,  # the stack closes it first
     ):
         stack.push_async_callback(close)
     broker.tasks = [

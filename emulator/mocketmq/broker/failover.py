@@ -51,7 +51,7 @@ class Failover:
         reached: list[_Silence] = []
         yield partial(self._due_now, reached)
         for due_us, broker, silent_us in reached:
-            self._clock.reach(due_us)  # so that messages held for the broker are delivered now, not earlier
+            self._clock.reach(due_us)  # messages held for the broker are delivered at this time, not earlier
             await self._lives.promote_silent(broker, silent_us)
 
     def _due_now(self, reached: list[_Silence]) -> Iterator[Due]:

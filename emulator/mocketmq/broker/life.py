@@ -189,7 +189,7 @@ class Lives:
 
     def _waits(self, row: RecordRow, goal: Queue) -> Iterator[Event]:
         at_us = row.store_us if row.kind != "held" else row.stored_us
-        if row.due_us is None and row.kind == "retried":  # a client's own retry, visible at once
+        if row.due_us is None and row.kind == "retried":  # a retry that a client sent itself, visible at once
             group = goal.topic.removeprefix(RETRY_PREFIX)
             yield self._event(row, row.store_us, "retried", f"given back by {group}", group=group)
         elif row.due_us is not None and at_us is not None:
@@ -406,7 +406,7 @@ def _in_lite_topic(queue: Queue) -> str:
 
 
 def _priority(row: RecordRow) -> int | None:
-    if PRIORITY not in row.properties:  # saves decoding those of other messages
+    if PRIORITY not in row.properties:  # avoids decoding the properties of most messages
         return None
     return priority_of(decode_properties(row.properties))
 

@@ -26,7 +26,7 @@ class NameServerView:
         self.port = 0
         self.is_stopped = False
         self._brokers = brokers
-        self._errors: dict[str, bool] = {}  # whether it lists the broker, whatever the condition
+        self._errors: dict[str, bool] = {}  # by broker: whether it is listed, whatever its condition
         self._frozen: dict[str, BrokerCondition] = {}
 
     @property

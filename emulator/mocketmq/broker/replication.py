@@ -38,7 +38,7 @@ class Replication:
         self._clock = clock
         self._faults = faults
         self._brokers = brokers
-        self._ends: dict[str, EndOfReplication] = {}  # by the name of a broker that is down
+        self._ends: dict[str, EndOfReplication] = {}  # of brokers that are down, by name
         brokers.on_changed.append(self._forget)
 
     def lag_us(self, broker: RegisteredBroker) -> int:

@@ -26,7 +26,7 @@ FINE: Final = 10
 BLOCK: Final = 1 << 15
 """Number of values processed together, so that intermediate results stay in a processor's cache."""
 
-_MANTISSA: Final = 52  # number of bits of a double after its first bit
+_MANTISSA: Final = 52  # number of stored bits of a double's significand
 _BIAS: Final = 1024  # the bias of a double's exponent, plus one
 _LEAST: Final = np.iinfo(np.int64).min
 
@@ -65,7 +65,7 @@ def numbers(values: Ints, bits: int = FINE) -> Ints:
     """Return the numbers of the bins; the bin of 0 has number 0."""
     has_sign = values.min(initial=0) < 0
     sizes = _sizes(values, bits, has_sign=has_sign)
-    first = 2 << bits  # least value that shares its bin with another value
+    first = 2 << bits  # the least value whose bin has more than one value
     found: Ints = sizes.astype(np.float64).view(np.int64)
     found >>= _MANTISSA - bits
     found -= ((_BIAS + bits) << bits) - first

@@ -64,12 +64,12 @@ class KernelSettings(NamedTuple):
 
     stores: dict[str, str]  # the store of each run
     as_of_us: dict[str, int | None]  # by run
-    cutoffs_us: tuple[int, ...] | None  # limits between bins; None: exact lateness
+    cutoffs_us: tuple[int, ...] | None  # limits between bins; None to keep lateness exact
     step_us: int  # length of a step of the timeline
     on_time_us: int  # see ``on_time.py``
     skipped: SkippedTime  # time that clock moves skipped
-    minute_cutoffs_us: tuple[int, ...] | None = None  # for lateness by minute; None: do not count it
-    strikes: tuple[Strikes, ...] = ()  # requests of consumers that faults hit
+    minute_cutoffs_us: tuple[int, ...] | None = None  # limits of bins by minute; None: no bins by minute
+    strikes: tuple[Strikes, ...] = ()  # consumers' requests into which faults were injected
     delay_limits: DelayLimits | None = None  # the limits for judging the delays
 
     @property
@@ -155,7 +155,7 @@ class SecondLook(NamedTuple):
     settings: KernelSettings
     suspects: pa.Table
     bound: worst.Bound | None
-    reaching: frozenset[int]  # parts with some of the worst rows
+    reaching: frozenset[int]  # the parts that contain some of the worst rows
     batches: frozenset[int]  # batches whose stairs are needed in full
 
     def columns(self, part: int) -> Columns:

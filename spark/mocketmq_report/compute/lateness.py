@@ -90,7 +90,7 @@ def _lateness(
     late: LatenessRows, cutoffs_us: Cutoffs, shape: Shape, more: Mapping[str, pa.Array]
 ) -> pa.Table:
     names = [name for name in shape.keys if name in late.rows]
-    if "broker" not in late.rows:  # in exports of earlier versions
+    if "broker" not in late.rows:  # exports of earlier versions lack the column
         more = {"broker": pa.nulls(len(late.rows), pa.string()), **more}
     bin_ = bins.codes(late.lateness_us, cutoffs_us)
     cells = Cells(*map(late.rows.codes, names), *map(of_column, more.values()), bin_)
@@ -121,7 +121,7 @@ def distributions(
 ) -> Iterator[LatenessCounts]:
     """Return the distribution of each group with deliveries. Only the given topics have groups."""
     shape = Shape(("name", "value"), ("count", "overdue", "sum"), ("least",), ("most",))
-    narrow = merge([counts], SHAPE)  # merged rollups have further keys
+    narrow = merge([counts], SHAPE)  # drops further keys, which merged rollups have
     names = (
         [profiles.get(run) for run in narrow["run"].to_pylist()] if len({*profiles.values()}) > 1 else None
     )
@@ -175,7 +175,7 @@ def spectrum(group: LatenessCounts) -> Spectrum | None:
     if group.dimension not in _WITH_SPECTRUM:
         return None
     upto = group.upto
-    # The total times 2^26 may exceed 64 bits.
+    # Python's integers, because the total times 2^26 may exceed 64 bits.
     ranks = [max(1, -(-int(upto[-1]) * int(tick) // (1 << _TICK_BITS))) for tick in _TICKS]
     places = np.searchsorted(upto, ranks)
     is_first = np.append(True, places[1:] != places[:-1])

@@ -49,9 +49,9 @@ class Asked(NamedTuple):
     """The judged delays of some rows."""
 
     delays: int
-    moves: pa.Table  # counts of due times by verdict and distance moved
+    moves: pa.Table  # counts of due times, by verdict and by how far they moved
     cases: pa.Table  # the worst rows of each verdict
-    lines: pa.Table  # messages that others may block
+    lines: pa.Table  # messages that other messages may hold up
 
 
 NOTHING: Final = Asked(0, _MOVES.empty_table(), _CASES.empty_table(), _LINES.empty_table())

@@ -37,7 +37,7 @@ class Measurements(NamedTuple):
     """The measurements of a ledger or of rollups."""
 
     summary: Summary
-    again: pa.Table  # the rows of messages with several rows
+    again: pa.Table  # the rows of messages that have several rows
     worst: pa.Table
     is_exact: bool
     split_us: tuple[int, ...]  # limits after which bins are split

@@ -90,7 +90,7 @@ def _lines(rows: Rows, place: Ints, due: Ints) -> Sequence[Ints]:
     in_order = np.arange(len(rows)) if (place[1:] > place[:-1]).all() else np.lexsort((due, place))
     lines, size = packed(joined(map(rows.codes, ("run", "scheme", "level"))))
     if size < 1 << 16:
-        lines = lines.astype(np.uint16)  # sorted without comparisons
+        lines = lines.astype(np.uint16)  # numpy sorts 16-bit numbers without comparisons
     in_order = in_order[np.argsort(lines[in_order], kind="stable")]
     lines = lines[in_order]
     found: list[Ints] = np.split(in_order, np.flatnonzero(lines[1:] != lines[:-1]) + 1)
@@ -150,7 +150,7 @@ def _flights(stairs: pa.Table, stores: dict[str, str]) -> dict[tuple[str, str, i
     keys = [runs.indices.to_numpy(), schemes.indices.to_numpy()]
     keys += [coded[name].to_numpy() for name in ("level", "batch")]
     columns = [coded[name].to_numpy() for name in ("place", "due_us", "left_out")]
-    in_order = np.lexsort(keys[::-1])  # stable: stairs stay in order
+    in_order = np.lexsort(keys[::-1])  # a stable sort keeps the stairs in order
     edges = np.zeros(len(in_order), bool)
     for values in keys:
         sorted_ = values[in_order]

@@ -36,7 +36,7 @@ _BITS: Final = 6
 _ONES: Final = np.array([byte.bit_count() for byte in range(256)])
 _HASH_BITS: Final = 46
 """Number of bits of a hash. Among fifty million messages, about twenty are suspect by chance."""
-_LONGEST: Final = 512  # number of an id's characters that count
+_LONGEST: Final = 512  # number of characters of an id that are hashed
 _WEIGHTS: Final = np.random.default_rng(17).integers(1, 1 << 62, _LONGEST + 2, np.int64) | 1
 
 
@@ -57,7 +57,7 @@ def seen(rows: Rows, stores: Ints) -> Seen:
         store, is_hashed = divmod(int(line), 2)
         is_in = lines == line
         of_line = number if is_in.all() else number[is_in]
-        numbers = np.sort(of_line, kind="stable")  # fast for almost sorted numbers
+        numbers = np.sort(of_line, kind="stable")  # this kind is fast for almost sorted numbers
         is_same = numbers[1:] == numbers[:-1]
         if is_same.any():
             is_twice |= is_in & _is_among(number, numbers[1:][is_same])

@@ -71,7 +71,7 @@ def find_rollups(places: Places, data: Sequence[str]) -> list[str]:
         try:
             inside = _rollups(places, places.find_data(each))
         except BrokenLedgerError:
-            inside = []  # reading the path as a ledger raises the error
+            inside = []  # the caller reads the path as a ledger, which raises the error
         found += inside
         others += [] if inside else [each]
     if found and others:

@@ -58,7 +58,7 @@ class Strikes(NamedTuple):
             return most
         if self.late is not None and not is_taken:
             return self.late.covered_us(begin_us, end_us)
-        after = np.searchsorted(self.at_us, begin_us)  # the first hit since the stage began
+        after = np.searchsorted(self.at_us, begin_us)  # the first request hit since the stage began
         for number in (after,) if is_taken else (after - 1, after):
             at = np.clip(number, 0, len(self.at_us) - 1)
             at_us, to_us = self.at_us[at], self.to_us[at]

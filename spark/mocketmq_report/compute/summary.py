@@ -36,7 +36,7 @@ class Summary(NamedTuple):
     waits: pa.Table
     busy: pa.Table
     disorder: pa.Table
-    faults: pa.Table  # counts of the reasons to drop a row; null for kept rows
+    faults: pa.Table  # number of rows by the reason for dropping them; null counts the kept rows
     odd: pa.Table  # counts of oddities in kept rows
     minutes: pa.Table  # lateness by minute for a rollup; otherwise empty
 

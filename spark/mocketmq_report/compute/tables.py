@@ -102,7 +102,7 @@ def tables(
     """
     cutoffs_us, percentiles = sorted({*plan.cutoffs_us}), sorted({*plan.percentiles})
     run_rows = runs.sort_by([("started_wall_us", "ascending"), ("run", "ascending")]).to_pylist()
-    run_rows.sort(key=lambda run: run["started_wall_us"] is not None)  # stable; unknown starts come first
+    run_rows.sort(key=lambda run: run["started_wall_us"] is not None)  # stable; unknown starts first
     move_rows = moves.sort_by([("wall_us", "ascending"), ("run", "ascending")]).to_pylist()
     by_run = {run["run"]: run for run in run_rows}
     summary = measured.summary
@@ -202,7 +202,7 @@ def _sorted(rows: Iterable[Grouped], delays: Mapping[str, str], dimensions: Sequ
 
 def _place(group: Lateness | Reconciliation | Stage | Spectrum) -> tuple[int, int, str]:
     number = int(group.name) if group.dimension == "level" else 0
-    is_levels = (group.dimension, group.name) == ("scheme", "levels")  # sorted before other schemes
+    is_levels = (group.dimension, group.name) == ("scheme", "levels")  # placed before other schemes
     return _DIMENSIONS.index(group.dimension), number, "" if is_levels else group.name
 
 

@@ -66,7 +66,7 @@ class Metric(NamedTuple):
     """``name`` is a key of ``METRICS``, or a percentile as in ``Lateness.percentiles``."""
 
     name: str
-    cutoff_us: int | None = None  # limit of on_time; None: the report's own
+    cutoff_us: int | None = None  # the limit of on_time(…); None for the report's own limit
 
     @property
     def kind(self) -> Kind:

@@ -26,7 +26,7 @@ class Codes(NamedTuple):
     """The code of each row. Rows with equal values, and no others, have equal codes."""
 
     numbers: np.ndarray[Any, Any]
-    size: int  # the upper limit of the codes, exclusive
+    size: int  # all codes are below this number
 
 
 def of_numbers(values: Ints) -> Codes:
@@ -84,7 +84,7 @@ def _most(rows: int) -> int:
 
 
 def _joined(left: Codes, right: Codes) -> Codes:
-    if left.size == 1 or right.size == 1:  # a key with a single value, such as the run in a file of one run
+    if left.size == 1 or right.size == 1:  # a column with a single value needs no code of its own
         return right if left.size == 1 else left
     if left.size * right.size > _MOST:
         left, right = packed(left), packed(right)

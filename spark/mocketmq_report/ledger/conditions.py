@@ -52,7 +52,7 @@ class RowCondition(NamedTuple):
         """Return where the condition holds, with null for missing values."""
         column = rows[self.column]
         if column.type == pa.int32():
-            column = column.cast(pa.int64())  # the value may be greater
+            column = column.cast(pa.int64())  # the condition's value may not fit into 32 bits
         match self.operator:
             case "is null":
                 return pc.is_null(column)
@@ -83,7 +83,7 @@ class RowCondition(NamedTuple):
         if self.operator == "is null":
             return not known.has_null_count or bool(known.null_count)
         if not known.has_min_max:
-            return bool(known.num_values)  # otherwise all values are missing, and none matches
+            return bool(known.num_values)  # without values, none matches
         if isinstance(known.min, bytes):
             return True
         match self.operator:

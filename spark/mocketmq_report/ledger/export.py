@@ -107,7 +107,7 @@ def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
     for day in (out / DELIVERIES).glob("day=*"):
         for run in store.names.values():
             shutil.rmtree(day / f"run={run}", ignore_errors=True)
-        with suppress(OSError):  # other stores have deliveries of that day
+        with suppress(OSError):  # not empty if other stores have deliveries of that day
             day.rmdir()
     for folder in (staging / DELIVERIES).glob("day=*/run=*"):
         target = out / folder.relative_to(staging)

@@ -138,7 +138,7 @@ def _header(lines: list[str]) -> list[str]:
     for name in names:
         if name in TYPES and names.count(name) > 1:
             raise BrokenLedgerError(f"two of its columns are called {name}")
-    # Columns without a name, or with equal names, need different names.
+    # Give columns without a name, or with equal names, different names.
     return [name if names.index(name) == place else f"{name}#{place}" for place, name in enumerate(names)]
 
 

@@ -153,7 +153,7 @@ def _csv(block: bytes, file: ExternalFile) -> Raw:
     except pa.ArrowInvalid:
         return _csv_by_line(text, names)
     if b'"' in text and table.num_rows + broken != sum(bool(line.strip()) for line in text.split(b"\n")):
-        return _csv_by_line(text, names)  # an open quote has joined lines
+        return _csv_by_line(text, names)  # an unclosed quote has joined lines
     raw = {name: _one(table[place]) for place, name in places.items()}
     return raw, table.num_rows, broken
 

@@ -38,7 +38,7 @@ _DEFAULTS: Final = {column.name: column.default for column in DELIVERY_COLUMNS i
 _EXACT: Final = float(1 << 53)
 """Doubles are exact up to this whole number. Pandas writes whole numbers with gaps as doubles."""
 _MOST: Final = {pa.int64(): (1 << 63) - 1, pa.int32(): (1 << 31) - 1}
-_SURE_DIGITS: Final = 18  # a number of so many digits fits into 64 bits
+_SURE_DIGITS: Final = 18  # a number with at most this many digits fits into 64 bits
 _TRUTHS: Final = pa.array(["true", "t", "yes", "y", "1"])
 _LIES: Final = pa.array(["false", "f", "no", "n", "0"])
 
@@ -117,7 +117,7 @@ def _truths(given: pa.Array) -> pa.Array:
         return given
     text = pc.utf8_lower(pc.utf8_trim_whitespace(given.cast(pa.string())))
     is_true, is_false = pc.is_in(text, _TRUTHS), pc.is_in(text, _LIES)
-    if not _is_text(given):  # only the numbers 0 and 1 are booleans
+    if not _is_text(given):  # of all numbers, only 0 and 1 are booleans
         is_true, is_false = pc.equal(given, 1), pc.equal(given, 0)
     return pc.if_else(pc.or_(is_true, is_false), is_true, None)
 

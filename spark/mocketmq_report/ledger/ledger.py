@@ -57,7 +57,7 @@ class RowGroups(NamedTuple):
     groups: tuple[int, ...]
     rows: int
     is_doubtful: bool  # whether a row may lack an id or a parked offset
-    delivered_us: tuple[int, int]  # the first and the last; 0 if unknown
+    delivered_us: tuple[int, int]  # of the first and the last delivery; 0 if unknown
 
     @property
     def extent(self) -> Extent:
@@ -213,8 +213,8 @@ class Ledger(NamedTuple):
     parts: list[LedgerPart]
     runs: pa.Table
     moves: pa.Table
-    extent: Extent  # as known before reading the rows
-    struck: pa.Table = STRUCK.empty_table()  # consumers' requests that faults hit
+    extent: Extent  # as estimated before the rows are read
+    struck: pa.Table = STRUCK.empty_table()  # consumers' requests into which faults were injected
 
 
 class BrokenLedgerError(EmulatorError):

@@ -86,7 +86,7 @@ def check(quality: Quality, max_dropped: float = MAX_DROPPED) -> None:
 
 def _reasons(rows: Rows) -> Iterator[tuple[Bools, str]]:
     """Yield each reason to drop rows, with the rows, in order of precedence."""
-    if "message_id" in rows:  # otherwise each row has an id
+    if "message_id" in rows:  # the column is read only if a row may lack an id
         ids = rows.column("message_id")
         yield _array(pc.or_kleene(pc.is_null(ids), pc.equal(ids, ""))), "no message_id"
     yield rows.numbers("due_us") == NONE, "no due_us"
@@ -95,7 +95,7 @@ def _reasons(rows: Rows) -> Iterator[tuple[Bools, str]]:
     is_delivered, has_time = rows.is_any("state", ["delivered"]), rows.numbers("delivered_us") != NONE
     yield is_delivered & ~has_time, "delivered without delivered_us"
     yield ~is_delivered & has_time, "delivered_us of what was not delivered"
-    # As unsigned numbers, negative numbers exceed all others, and the least of them is ``NONE``.
+    # As unsigned numbers, negative numbers exceed all others, and ``NONE`` is the least of the negative ones.
     plain = {name: rows.numbers(name).view(np.uint64) for name in _INSTANTS}
     doubtful = {name: column for name, column in plain.items() if column.max(initial=0) >= _END_US}
     for name, column in doubtful.items():

@@ -42,7 +42,7 @@ class Rows:
         columns = {}
         for name in table.column_names:
             chunks = table[name]
-            if chunks.num_chunks == 1 and not chunks.chunk(0).offset:  # Arrow 18 fails on some with an offset
+            if chunks.num_chunks == 1 and not chunks.chunk(0).offset:  # Arrow 18 fails on some offsets
                 column = chunks.chunk(0)
             else:
                 column = chunks.combine_chunks()
@@ -102,7 +102,7 @@ class Rows:
             return np.zeros(0, np.int64)
         numbers = self.codes(name).numbers
         values = [find(value) for value in self._columns[name].dictionary.to_pylist()]
-        if numbers.max() == len(values):  # the code of null
+        if numbers.max() == len(values):  # the highest code is that of null
             values.append(find(None))
         found: np.ndarray[Any, Any] = np.array(values)[numbers]
         return found

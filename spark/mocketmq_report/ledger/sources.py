@@ -130,7 +130,7 @@ class _Found:
 
     def __init__(self) -> None:
         self.parts: list[LedgerPart] = []
-        self.folders: list[tuple[_ExportFolder, set[str]]] = []  # folders at URLs, with the runs to leave out
+        self.folders: list[tuple[_ExportFolder, set[str]]] = []  # exports at URLs, with the runs to leave out
         self.extent = Extent(0, 0, 0)
 
     def add(self, source: _SourceOfRuns, repeated: set[str]) -> None:
@@ -324,7 +324,7 @@ class _SourceFinder:
         found: dict[str, list[DataLocation]] = {}
         for name, schema in _FOLDERS.items():
             folder = inside.get(name)
-            if folder is None and name == "faults":  # no consumer faults, or an earlier version's export
+            if folder is None and name == "faults":  # absent without consumer faults, or in an old export
                 found[name] = []
                 continue
             if folder is None or not folder.is_folder:

@@ -96,7 +96,7 @@ def exported(spark: SparkSession, folders: Sequence[DataLocation]) -> DataFrame:
     reader = spark.read.option("pathGlobFilter", "*.parquet").schema(DELIVERIES)
     if len(paths) == 1:
         return reader.parquet(*paths).select(*DELIVERIES.names)
-    # Spark turns folder names into columns only below a single common folder.
+    # Spark reads columns from folder names only below a single common folder.
     run = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/run=", -1), "/", 1)
     read = reader.option("recursiveFileLookup", "true").parquet(*paths)
     return read.withColumn("run", run).select(*DELIVERIES.names)
@@ -152,7 +152,7 @@ def _external(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
     for place, (name, held) in enumerate(files[0].columns):
         if name in known:
             schema.add(name, held)
-        elif kind == "csv":  # matches columns by position
+        elif kind == "csv":  # CSV columns are matched by position
             schema.add(f"_c{place}", "string")
     if kind in WRONG:
         schema.add(_CORRUPT, "string")

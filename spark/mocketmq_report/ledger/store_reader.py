@@ -49,7 +49,7 @@ class StoreReader:
     def __init__(self, database: Path) -> None:
         self._database = database
         try:
-            with database.open("rb"):  # its errors give a better reason than SQLite's
+            with database.open("rb"):  # an error here gives a better reason than SQLite's
                 self._changed_ns = database.stat().st_mtime_ns
             self.has_log = has_log(database)
         except OSError as error:
@@ -71,7 +71,7 @@ class StoreReader:
         """Raise StoreUnreadableError unless this is a store with a known schema."""
         tables = self.table("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")["name"]
         names = tables.to_pylist()
-        if not self.has_log and (cut := _cut(self._database)):  # otherwise the rest is in the log
+        if not self.has_log and (cut := _cut(self._database)):  # with a log, the missing pages may be in it
             raise StoreUnreadableError(f"{self._database} {cut}; restore it from a copy")
         if "alembic_version" not in names:
             found = f"is a database of another program, it has a table {names[0]!r}" if names else "is empty"

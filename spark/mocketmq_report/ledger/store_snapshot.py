@@ -68,7 +68,7 @@ class StoreSnapshot(NamedTuple):
     moves: pa.Table
     struck: pa.Table
     deliveries: int
-    delivered_us: tuple[int, int]  # the first and the last; 0 without deliveries
+    delivered_us: tuple[int, int]  # of the first and the last delivery; 0 without deliveries
     ranges: list[OffsetRange]  # ranges of deliveries
     undelivered: pa.Table
 
@@ -91,7 +91,7 @@ def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None =
     database = path / FILE_NAME if path.is_dir() else path
     if path.is_dir() and not database.exists():
         raise StoreUnreadableError(f"{path} is not a data directory: there is no {FILE_NAME} in it")
-    data = database.parent if database.name == FILE_NAME else None  # None for a copy without its directory
+    data = database.parent if database.name == FILE_NAME else None  # None for a bare copy
     files = waiting_files(data, progress) if data else []
     with StoreReader(database) as reader:
         reader.check()

@@ -50,14 +50,14 @@ class RollingTable:
         for row in rows:
             before = self._windows.get((row.level, row.from_us))
             self._windows[row.level, row.from_us] = row
-            if row.from_us % self.window_us == 0:  # windows that do not overlap
+            if row.from_us % self.window_us == 0:  # add up only windows that do not overlap
                 total = self._sums.get(row.level, LevelTotal())
                 self._sums[row.level] = LevelTotal(
                     total.deliveries + row.deliveries - (before.deliveries if before else 0),
                     total.early + row.early - (before.early if before else 0),
                     row.max_us if total.max_us is None else max(row.max_us, total.max_us),
                 )
-        # The latest window begins with the latest delivery's step; windows that end before it are final.
+        # The latest window begins with the latest delivery's step. Windows that end before it are final.
         over_us = max((from_us for _, from_us in self._windows), default=0) - self.window_us
         self._windows = {key: row for key, row in self._windows.items() if key[1] >= over_us}
 
@@ -85,7 +85,7 @@ class RollingTable:
         step_us = self.window_us // STEPS
         from_us = (now.now_us // step_us + 1) * step_us - self.window_us
         seconds = (now.now_us - max(from_us, min(now.first_us, now.now_us - step_us))) / US_PER_S
-        nothing = 0 if self._sums else None  # None: nothing was counted yet
+        nothing = 0 if self._sums else None  # None until something was counted
         for level in self._levels(now):
             row, total = self._windows.get((level, from_us)), self._sums.get(level, LevelTotal())
             waiting = now.waiting.get(level, _NOTHING)

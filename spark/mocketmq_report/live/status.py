@@ -89,7 +89,7 @@ def broker_status(data: Path) -> BrokerStatus:
             else (run["started_wall_us"], run["started_us"])
         )
         now_us = Mark(run["clock"], *set_at).now_us(wall_us())
-        if newest:  # a clock move is recorded only when it ends
+        if newest:  # during a clock move, deliveries are ahead, because the move is recorded when it ends
             now_us = max(now_us, newest[0]["delivered_us"])
         rows = reader.table(_WAITING.format(run=run["run"], due_us=now_us - GRACE_US)).to_pylist()
     waiting = {row["level"]: Backlog(row["pending"], row["overdue"]) for row in rows}

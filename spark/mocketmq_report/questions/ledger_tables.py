@@ -47,7 +47,7 @@ class TableSelection(NamedTuple):
         whole = TABLES[self.table]
         names = dict.fromkeys((*self.columns, *(each.column for each in self.where)))
         read = pa.schema([whole.field(name) for name in names])
-        for batch in part.batches(Columns([*dict.fromkeys((*names, "due_us"))], ())):  # at least one column
+        for batch in part.batches(Columns([*dict.fromkeys((*names, "due_us"))], ())):  # never no column
             good = _usable(batch) if UNREADABLE in batch.schema.names else batch
             columns = {name: _plain(good[name]) for name in names if name in good.schema.names}
             for rows in as_rows(read, columns, good.num_rows).to_batches():

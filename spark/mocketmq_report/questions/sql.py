@@ -61,7 +61,7 @@ def ask(query: str, data: Sequence[str], most: int) -> QueryAnswer:
             rows = result.fetchmany(most + 1)
             columns = _apart([name for name, *_ in result.description or ()])
         except duckdb.Error as error:
-            if failed:  # DuckDB reports an error of a reader without its type
+            if failed:  # raise the reader's own error, which DuckDB reports without its type
                 raise failed[0] from error
             raise QueryError(_sentence(error)) from error
     return QueryAnswer(columns, rows[:most], len(rows) > most)

@@ -46,7 +46,7 @@ class LegendEntry(NamedTuple):
     label: str
     color: str
     shape: Shape
-    is_name: bool = False  # the same in all languages
+    is_name: bool = False  # the label is a name, and is not translated
 
 
 class Tip(NamedTuple):

@@ -56,7 +56,7 @@ class _SideTable(NamedTuple):
 
     name: str
     metrics: list[str]
-    levels: list[tuple[str, list[_ComparedCell | None]]]  # and the total
+    levels: list[tuple[str, list[_ComparedCell | None]]]  # the levels and the total
     others: list[tuple[str, list[_ComparedCell | None]]]
 
 

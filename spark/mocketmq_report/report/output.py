@@ -57,7 +57,7 @@ def write(
     if "://" in out:
         if spark is None:
             raise WriteError(f"{out} can only be written by Spark: report without --quick, or to a directory")
-        spark()  # starts the JVM, which writes the files
+        spark()  # start the JVM, which writes the files
         place = _upload
     for name, content in forms.items():
         place(f"{out.rstrip('/')}/{name}", content)

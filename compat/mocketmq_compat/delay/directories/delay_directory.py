@@ -40,7 +40,7 @@ class FoundDirectory(NamedTuple):
     second: int
     entries: list[Entry]  # files with valid names
     strays: list[str]  # names of all other files
-    temporary: int  # number of other files with temporary names, removed or not
+    temporary: int  # number of files with temporary names, removed or not
     disk_bytes: int  # disk space of the entries
     changed_ns: int  # when the directory last changed before it was read, by the system's clock
 
@@ -184,7 +184,7 @@ class DelayDirectory:
         For a directory whose stamp ``is_known``, yields only the second. The scan of a start removes
         temporary files that a kill left, because their senders got no response.
         """
-        seconds: set[int] = set()  # while another program renames, a file system may name one twice
+        seconds: set[int] = set()  # a directory may be listed twice if another program renames it
         with os.scandir(self.root) as root:
             for found in root:
                 second = parse_second(found.name)

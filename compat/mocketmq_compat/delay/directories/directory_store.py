@@ -57,8 +57,8 @@ class DirectoryStore(BaseStore):
         self._ignored: set[str] = set()
         self._left_over: list[FoundDirectory] = []  # found at opening, for the first ``adopt``
         self._bytes_of: dict[int, int] = {}  # disk space of each second
-        self._seen: dict[int, int] = {}  # time of the last change of each second before it was read
-        self._unlike: set[int] = set()  # seconds among these whose files differed from the index
+        self._seen: dict[int, int] = {}  # when each second's directory had last changed as it was read
+        self._unlike: set[int] = set()  # the seconds whose files differed from the index
         self._is_closed = False
         self._open()
         self.quarantined = pieces_in(root)
@@ -225,7 +225,7 @@ class DirectoryStore(BaseStore):
         """Move the file into the quarantine."""
         with self._lock:
             self._index.remove(entry)
-            self._unlike.add(entry.second)  # until it is read again, because the file may remain
+            self._unlike.add(entry.second)  # if moving the file fails, it must be found again
         freed = self._quarantine(entry.second, entry.name, kind, reason)
         with self._lock:
             self._count_bytes(entry.second, -freed)
@@ -251,9 +251,9 @@ class DirectoryStore(BaseStore):
         for found in everything:
             names = [entry.name for entry in found.entries if not self._knows(entry)]
             adopted += self._take_in(found, names, now_us)
-        for found in everything:  # last, because strays may be copies of files with valid names
+        for found in everything:  # last, because a stray may be a copy of a file with a valid name
             adopted += self._take_in(found, found.strays, now_us)
-        self._left_over = []  # not earlier: after an error, the next call tries again
+        self._left_over = []  # only now: after an error, the next call tries again
         for found in changed:
             self._see(found, len(found.entries), now_ns)
         return adopted
@@ -329,7 +329,7 @@ class DirectoryStore(BaseStore):
             self._quarantine(second, name, error.kind, str(error))
             return None
         if self._knows(entry):
-            if (second, name) != (entry.second, entry.name):  # equal if a copy got this name in the meantime
+            if (second, name) != (entry.second, entry.name):  # otherwise a copy got this name in the meantime
                 self.repeats += 1
                 self.directory.remove_stray(second, name)
             return None

@@ -149,7 +149,7 @@ class DayData:
             reason = "its header does not match this version and day"
             (self._root / name).rename(self._quarantine.place_for(name, "version", reason))
         else:
-            self._files.remove_file(name)  # the power failed while it was being created
+            self._files.remove_file(name)  # a power failure interrupted its creation
         return False
 
     def drop_damage(self, day: int) -> None:

@@ -261,7 +261,7 @@ class Days:
             self.files.create(name, index_file.header("data", number))
             self._days[number] = day
             self.disk_bytes += day.end
-        day.hour(entry.due_ms // index_file.HOUR_MS)  # raises if the item could not be added
+        day.hour(entry.due_ms // index_file.HOUR_MS)  # raises now if an item could not be added
         fd = self.files.write(name)
         try:
             write_whole(fd, record, day.end)

@@ -34,7 +34,7 @@ class HourIndex:
     items: int = 0
     waiting: int = 0
     heads: int = 0  # checksum of the table: the sum of its numbers
-    record_bytes: int = 0  # size of the records that it lists
+    record_bytes: int = 0  # size of the listed records
     least_number: int = NO_NUMBER
     greatest_number: int = 0
     slot: int = 0  # the slots before this one have no pending messages

@@ -153,7 +153,7 @@ class IndexTotals(NamedTuple):
     items: int
     waiting: int
     heads: int  # the sum of the numbers in the table
-    offsets: int  # the sum of the offsets of all records that it lists
+    offsets: int  # the sum of the offsets of all listed records
     record_bytes: int  # size of these records
     least_number: int
     greatest_number: int

@@ -34,8 +34,8 @@ class OpenSlot:
         self.slot = slot
         self.pending = EntryTable(1)
         self._lock = lock
-        self._head = 0  # the newest item that was read
-        self._gone: set[Entry] | None = None  # settled while items are being read
+        self._head = 0  # the newest item read so far
+        self._gone: set[Entry] | None = None  # records settled while items are being read
 
     def first(self, head: int, limit: int, without: Container[Entry]) -> list[Entry]:
         """Read the items up to ``head``, and return the first records that are not in ``without``."""

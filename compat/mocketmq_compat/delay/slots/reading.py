@@ -60,7 +60,7 @@ def check_indexes(root: Path) -> Iterator[FolderProblem]:
 
 
 def _check_day(root: Path, data: int) -> Iterator[FolderProblem]:
-    offsets: dict[int, list[int]] = {}  # by hour: the number of records, and the sum of their offsets
+    offsets: dict[int, list[int]] = {}  # by hour: number of records, and sum of their offsets
     waiting: set[int] = set()
     damages: list[range] = []
     last = end = 0
@@ -78,8 +78,8 @@ def _check_day(root: Path, data: int) -> Iterator[FolderProblem]:
     damages.append(range(end, 1 << 63))
     for hour in sorted(waiting):
         count, total = offsets[hour]
-        good = {(count, total), (count - 1, total - last)}  # the last item may still be missing
-        # Check a second time on failure, because a broker may have been in the middle of a change.
+        good = {(count, total), (count - 1, total - last)}  # the newest record's item may not be written yet
+        # After a failed check, check again, because a broker may have been in the middle of a change.
         if (
             _reason(root, hour, damages, good)
             and _has_waiting(data, hour)

@@ -282,7 +282,7 @@ class Slots(StoredScheme):
         async with self.context.leaving:
             found = [one for one in await self.find_by_key(unique_key) if one.real_queue_key in keys]
             cancelled = await self.context.store.writer.commit(partial(self.cancel, messages=found))
-        if not cancelled and number is None:  # a given number may mean a repeated commit of a half message
+        if not cancelled and number is None:  # with a number, perhaps a repeated commit of a half message
             raise not_pending(unique_key)
         number = self.context.numbers.next() if number is None else number
         now_us = self.context.store.clock.now_us()

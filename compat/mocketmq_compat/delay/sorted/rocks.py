@@ -41,7 +41,7 @@ class Rocks:
         """Close it. May be called twice."""
         database, self._database = self._database, None
         if database is not None:
-            with suppress(Exception):  # after a failed write, this raises but still closes
+            with suppress(Exception):  # after a failed write, close() raises but still closes
                 database.close()
         if self._links is not None:
             self._links.cleanup()
@@ -78,7 +78,7 @@ class Rocks:
 
     def _write(self, batch: WriteBatch) -> None:
         if self._has_failed:
-            self._require_room()  # with a full disk, the database could be neither reopened nor read
+            self._require_room()  # a full disk would prevent the reopening, and then all reads
             self.close()
         database = self._open()
         self._has_failed = True

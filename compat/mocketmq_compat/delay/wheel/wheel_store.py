@@ -136,7 +136,7 @@ class WheelStore(BaseStore):
         """Save the known values of each file for the next start."""
         self.folder.sync(self._files)
         stamps, _ = self.folder.stamps()
-        unmarked = {start_of(entry) for entry in self._refused}  # their counts differ from their content
+        unmarked = {start_of(entry) for entry in self._refused}  # files with wrong counts
         save_known(
             self.folder.root,
             _KIND,
@@ -310,7 +310,7 @@ class WheelStore(BaseStore):
             except OSError as error:
                 self._pass_over(start, error)
             else:
-                # Under the lock, so that no message leaves both the wheel and ``without`` in between.
+                # Under the lock, so that no message read here leaves ``without`` before the check.
                 found += pending.first(limit - len(found), without, self._lock)
                 if len(found) >= limit:
                     break

@@ -122,7 +122,7 @@ class CommittedOffsets:
         if ended or (is_durable and group_queue.saved_offset != group_queue.next_offset):
             await self._save({group_queue: ended})
         elif is_durable:
-            await self._writer.synced()  # the offset may be stored, but not durable yet
+            await self._writer.synced()  # an equal offset may be stored, but not durable yet
         return True
 
     async def reset(self, group: ConsumingGroup, offsets: Mapping[Queue, int]) -> None:

@@ -40,10 +40,10 @@ class ConsumingGroup:
         self.queues: dict[Queue, GroupQueue] = {}
         # Positions of pulling members in queues in which no member has committed an offset yet.
         self.uncommitted: dict[Queue, GroupQueue] = {}
-        # Delayed messages pulled from the committed offset on: log offsets by queue and queue offset.
+        # Log offsets of pulled, uncommitted delayed messages, by queue and queue offset.
         self.pulled: dict[Queue, dict[int, int]] = {}
-        self.receipts: dict[int, Receipt] = {}  # all open receipts, by log offset
-        self.available: dict[int, Receipt] = {}  # the free ones among them
+        self.receipts: dict[int, Receipt] = {}  # open receipts, by log offset
+        self.available: dict[int, Receipt] = {}  # free receipts, by log offset
         self.lock = asyncio.Lock()
         self.filtered_by_pull: set[str] = set()  # topics of pulls that brought their own filter
         self._turns: dict[str, int] = {}  # number of the next receive, modulo 100, by topic of type priority
@@ -132,7 +132,7 @@ class ConsumingGroups:
         self._groups: dict[str, ConsumingGroup] = {}
         # Offsets of deleted groups, and of groups that are not loaded yet or are being created.
         self._offsets: dict[str, dict[Queue, int]] = {}
-        self._filtered_by_pull: dict[str, set[str]] = {}  # of deleted groups whose offsets are kept
+        self._filtered_by_pull: dict[str, set[str]] = {}  # by deleted group whose offsets are kept
 
     async def load(self, topics: Topics) -> None:
         """Read the offsets of all groups from the store."""

@@ -42,7 +42,7 @@ class Expiries:
         number = next(self._numbers)
         entry = (receipt.visible_us, receipt.log_offset, group_name, number, receipt)
         heapq.heappush(self._entries, entry)
-        is_next = self._entries[0][3] == number  # not by `is`, because compiled code copies tuples
+        is_next = self._entries[0][3] == number  # not compared by `is`, because compiled code copies tuples
         if len(self._entries) > self._crowded:
             self._entries = [entry for entry in self._entries if _is_expiring(entry)]
             heapq.heapify(self._entries)

@@ -65,7 +65,7 @@ class GroupQueue:
         self.ordered_pop_ms = 0
         self.notice: Notice | None = None
         self.resets = 0
-        self.open: dict[int, Receipt] = {}  # by queue offset
+        self.open: dict[int, Receipt] = {}  # open receipts, by queue offset
 
     @property
     def committed_offset(self) -> int:

@@ -156,7 +156,7 @@ class Pull:
         if offset == high:
             return Pulled(PullStatus.OFFSET_OVERFLOW_ONE, offset, low, high, [])
         if offset > high:
-            end = high if until_us is None else offset  # a slave that is behind must not send consumers back
+            end = high if until_us is None else offset  # a lagging slave must not send consumers back
             return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, end, low, high, [])
         span = Span(queue, offset, min(high, offset + SCAN), tag_filter.hashes)
         if isinstance(tag_filter, SqlFilter):

@@ -74,7 +74,7 @@ class Receipts:
     def _add_stored(self, row: OpenReceipt, group: ConsumingGroup) -> None:
         group_queue = group.in_queue(self._topics.queue(row.queue_key))
         if row.queue_offset >= group_queue.next_offset:
-            return  # the group went back below this offset, so the message will be delivered as new
+            return  # the group's offset was reset to below the message, which will be delivered as new
         receipt = receipt_of(group_queue, row)
         receipt.times, receipt.first_taken_us = row.times, row.first_taken_us or 0
         receipt.visible_us, receipt.pop_ms, receipt.has_row = row.visible_us, row.pop_ms or 0, True
@@ -93,14 +93,14 @@ class Receipts:
     def give(self, batch: Batch, receipt: Receipt, visible_us: int, pop_ms: int) -> None:
         """Give a reserved message to its receiver, invisible to others until ``visible_us``."""
         if receipt.state is State.CLOSED:
-            return  # a snapshot was restored since it was reserved
+            return  # a snapshot was restored after the reservation
         times, now_us = receipt.times + 1, batch.now_us
         self._save(batch, receipt, times, visible_us, now_us, pop_ms)
         if receipt.is_delayed:
             self._ledger.pulled(batch, receipt.log_offset, receipt.group.name)
 
         def given() -> None:
-            if receipt.state is not State.CLOSED:  # else an offset commit in this transaction closed it
+            if receipt.state is not State.CLOSED:  # otherwise a commit in this transaction closed it
                 receipt.first_taken_us = receipt.first_taken_us or now_us
                 receipt.transition(State.HELD)
                 receipt.epoch = self.epoch
@@ -164,7 +164,7 @@ class Receipts:
                 save_receipt(batch, row)
                 free.append(message)
             else:
-                # The invisible time must not have ended, as the message would count as not acknowledged.
+                # A message counts as acknowledged only if its invisible time ends after the settlement.
                 row = row._replace(times=1, first_taken_us=at_us, last_taken_us=at_us, visible_us=at_us + 1)
                 save_settled(batch, row, at_us, outcome)
         group_queue.save(batch, end)
@@ -244,7 +244,7 @@ class Receipts:
         batch.on_rollback(partial(self.reopen, receipt))
 
         def taken_back() -> None:
-            if receipt.state is State.RESERVED:  # else the group has committed an offset above it
+            if receipt.state is State.RESERVED:  # otherwise the group committed an offset above it
                 receipt.visible_us, receipt.times, receipt.pop_ms = visible_us, times, pop_ms
                 self.set_free(receipt)
 
@@ -285,7 +285,7 @@ class Receipts:
         """Undo a reservation or ``begin_settling`` after a failure."""
         receipt.undo_transition()
         if receipt.state is State.FREE:
-            self._polls.freed(receipt.queue)  # receivers may have looked in vain in between
+            self._polls.freed(receipt.queue)  # receivers may have missed the message in the meantime
         else:
             self.watch(receipt)
 

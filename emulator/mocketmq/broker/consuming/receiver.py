@@ -79,7 +79,7 @@ class Receiver:
         self._most_in_flight = delay_limits.in_flight if delay_limits else None
         self._over_limit = delay_limits.over_limit if delay_limits else ""
         self._abandoned: set[asyncio.Task[None]] = set()
-        self._reading = asyncio.Lock()  # so that receives waiting for it read nothing if their client leaves
+        self._reading = asyncio.Lock()  # a waiting receive reads nothing if its client disconnects
 
     # Receiving
 
@@ -157,7 +157,7 @@ class Receiver:
         try:
             return await asyncio.shield(receiving)
         except asyncio.CancelledError:
-            if not begun.is_set():  # the caller left before anything was read
+            if not begun.is_set():  # cancelled before anything was read
                 receiving.cancel()
                 raise
             give_back = asyncio.create_task(self._release_result(request, receiving))

@@ -88,7 +88,7 @@ class Retries:
             dead = await self._topics.ensure(dead_letter_topic(group.name), 1)
             return share.own_queues(dead.name, dead.queues)[0]
         topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
-        if topic.write_queues < group.retry_queues:  # the group's number has been raised
+        if topic.write_queues < group.retry_queues:  # the group's number of retry queues was raised
             topic = await self._topics.put(
                 topic.name, group.retry_queues, group.retry_queues, PERM_READ | PERM_WRITE
             )
@@ -150,7 +150,7 @@ class Retries:
         def work(batch: Batch) -> None:
             self.append(batch, retry)
             receipt = group.receipts.get(log_offset)
-            if receipt is not None and receipt.can_be_settled:  # else the message is on its way to a receiver
+            if receipt is not None and receipt.can_be_settled:  # otherwise a receive is taking the message
                 self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
             # A later commit of an offset above the message must not acknowledge it.

@@ -202,7 +202,7 @@ class Selection:
     async def _select_redeliveries(self, receipts: Sequence[Receipt]) -> None:
         """Add redeliveries."""
         request = self._request
-        barred: set[GroupQueue] = set()  # for ordered receives: queues blocked by a filtered message
+        barred: set[GroupQueue] = set()  # for ordered receives: queues that a filtered message blocks
         waiting = list(receipts)
         while waiting:
             offsets = [receipt.log_offset for receipt in waiting[: request.limit]]

@@ -70,7 +70,7 @@ class ExpiredReceipts:
     def _expire(self, expiry: Expiry, dead_letter: Retry | None, batch: Batch) -> None:
         if dead_letter is None:
             batch.on_commit(partial(self._set_free, expiry))
-        elif expiry.holds:  # else the message was settled, extended or taken back
+        elif expiry.holds:  # otherwise the message was settled or extended meanwhile
             self._retries.append(batch, dead_letter)
             self._receipts.settle(batch, expiry.receipt, Outcome.DEAD)
 
@@ -90,7 +90,7 @@ _AFTER_CLIENT_US: Final = US_PER_S
 class _Held:
     client_id: str
     is_alive: Callable[[], bool]
-    until_us: int  # by the emulated clock, like all times here
+    until_us: int  # all times here are by the emulated clock
     end_us: int
     renewed: int = 0
 
@@ -150,7 +150,7 @@ class Renewals:
         try:
             yield partial(self._due_now, due)
         finally:
-            for entry in due:  # stale entries of renewed or dropped messages are skipped
+            for entry in due:  # _renew() skips stale entries
                 heapq.heappush(self._due, entry)
 
     def _due_now(self, due: Sequence[tuple[int, _Key]]) -> Iterator[Due]:

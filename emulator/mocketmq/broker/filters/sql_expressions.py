@@ -342,7 +342,7 @@ def _compare(left: Value, right: Value) -> int:
             left = _READERS[other](left)
         elif isinstance(right, str):
             if kind is bool:
-                raise IncomparableError  # upstream fails too, because it takes the wrong side for text
+                raise IncomparableError  # as in RocketMQ, which mistakes the boolean for the text
             right = _READERS[kind](right)
         elif bool in (kind, other):
             return -1

@@ -238,7 +238,7 @@ class Histories:
             events += self._lives.of_receipt(by_offset[receipt.log_offset], receipt, text)
         events += self._lives.of_trail(rows)
         known = {(event.kind, event.order[0]) for event in events}
-        for one in history.deliveries:  # for pulls and commits that the trail has forgotten
+        for one in history.deliveries:  # adds pulls and commits that are no longer in the trail
             row = by_offset[one.delivered_offset]
             if one.pulled_by and one.pulled_us and ("taken", row.log_offset) not in known:
                 events.append(self._lives.taken(row, one.pulled_by, one.pulled_us))
@@ -246,7 +246,7 @@ class Histories:
                     events.append(self._lives.acknowledged(row, one.pulled_by, one.acked_us))
         for fault, next_offset in zip(history.faults, fault_offsets, strict=True):
             events.append(self._lives.of_fault(rows[-1], fault, next_offset))
-        # A message is due before a fault at the same instant holds it.
+        # At the same instant, ``due`` comes before the fault that holds the message.
         return sorted(
             events, key=lambda event: (event.at_us, event.kind not in ("parked", "due"), event.order)
         )

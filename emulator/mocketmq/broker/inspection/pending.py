@@ -152,7 +152,7 @@ class PendingMessages:
             await self._schemes.cancel(waiting)
 
     def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> StoredMessage:
-        named = log_offset_of(message_id)  # selects one of several messages with one unique key
+        named = log_offset_of(message_id)  # selects one of the messages with the same unique key
         for record in sorted(records, key=lambda record: record.log_offset != named):
             if record.due_us is not None and self._schemes.holding(record):
                 return record

@@ -21,7 +21,8 @@ from mocketmq.store.queue import LiteQueue
 LEAST_US: Final = 900 * US_PER_S
 """Minimum time after which a lite topic expires, whatever its parent's setting (minLiteTTl)."""
 
-# The primary key of receipts begins with the group. Receipts go first, because messages identify their rows.
+# Groups are named because the primary key of receipts begins with the group. Receipts are deleted before the
+# messages, which identify their rows.
 _DELETE_RECEIPTS: Final = (
     "DELETE FROM receipts WHERE group_name IN (SELECT name FROM groups)"
     " AND log_offset IN (SELECT log_offset FROM messages WHERE queue_key = ?)"
@@ -75,5 +76,5 @@ class LiteExpiry:
             yield Due(due[BATCH - 1][0], None)
 
     def _expire(self, queue: LiteQueue, batch: Batch) -> None:
-        if queue not in batch.next_offsets:  # else a message has arrived in this transaction
+        if queue not in batch.next_offsets:  # otherwise a message was stored in this transaction
             self.delete(batch, [queue])

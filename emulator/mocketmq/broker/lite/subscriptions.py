@@ -110,7 +110,7 @@ class LiteSubscriptions:
         self._polls = polls
         self._committed = committed
         self._offsets = offsets
-        self._clients: OrderedDict[str, LiteSubscription] = OrderedDict()  # the least recently repeated first
+        self._clients: OrderedDict[str, LiteSubscription] = OrderedDict()  # least recently repeated first
         self._by_name: dict[tuple[str, str], dict[LiteSubscription, None]] = {}
         self._wildcards: dict[str, dict[LiteSubscription, None]] = {}
         polls.on_lite = self.arrived
@@ -160,7 +160,7 @@ class LiteSubscriptions:
             )
         known = self._registered.find_group(group_name)
         if known is None:
-            await self._registered.for_consuming(group_name)  # checks whether it may be created
+            await self._registered.for_consuming(group_name)  # raises unless the group may be created
             config = msgspec.structs.replace(USUAL, attributes={LITE_BIND_TOPIC: parent})
             known = await self._registered.put(group_name, MAX_RETRIES, 1, config)
         if known.config.lite_parent is None:

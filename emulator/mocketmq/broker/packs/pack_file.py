@@ -211,4 +211,4 @@ def _member(archive: "ZipFile", member: str, name: str) -> bytes:
             f"{name} has a member {member} of {info.file_size} bytes; allowed: up to {_LIMITS[member]}"
         )
     with archive.open(info) as content:
-        return content.read(info.file_size)  # without a size, zipfile inflates everything first
+        return content.read(info.file_size)  # without a size, zipfile would decompress everything

@@ -46,7 +46,7 @@ def _whole_number(first: int, last: int, allowed: str) -> Attribute:
 Attributes = Mapping[str, Attribute]
 
 TOPIC_ATTRIBUTES: Final[Attributes] = {
-    "queue.type": _one_of("SimpleCQ", is_fixed=True),  # no BatchCQ: a batch is stored as messages
+    "queue.type": _one_of("SimpleCQ", is_fixed=True),  # no BatchCQ: batches are stored as single messages
     "cleanup.policy": _one_of("DELETE", "COMPACTION", is_fixed=True),
     "message.type": _one_of(
         "UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE", "MIXED"

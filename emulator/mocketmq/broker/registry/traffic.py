@@ -49,7 +49,7 @@ class Traffic:
     def count_stored(self, topic: str, kind: Kind, size: int) -> None:
         """Count a message that was stored. Retries and dead letters do not count."""
         found = self.stored.get((topic, kind))
-        if found is None:  # only then, because every send passes here
+        if found is None:  # not for every send, for speed
             if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
                 return
             found = self.stored[topic, kind] = Histogram(SIZES)

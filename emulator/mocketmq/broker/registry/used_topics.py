@@ -34,7 +34,7 @@ class UsedTopics:
         self._topics = topics
         self.auto_create = auto_create
         self._by_route = by_route
-        # Senders that wait for a topic that is being created, by its name.
+        # Senders that wait until their topic is created, by topic name.
         self._turns: dict[str, list[asyncio.Future[None]]] = {}
 
     @property
@@ -153,7 +153,7 @@ class UsedTopics:
             )
         if is_needed and not is_of_group:
             return
-        if self._topics.was_deleted(name):  # running clients still request its route every 30 s
+        if self._topics.was_deleted(name):  # running clients still request the route every 30 s
             raise TopicNotFoundError(
                 f"topic {shown} was deleted; a message to it, or mocketmq topics create, creates it again"
             )

@@ -53,7 +53,7 @@ _AT_CRASH: Final = "UPDATE interventions SET at_us = ? WHERE at_us = ? AND kind 
 _CUT: Final = "UPDATE queues SET next_offset = min(next_offset, ?) WHERE key = ?"
 _UNDO_DELIVERY: Final = "DELETE FROM deliveries WHERE delivered_offset = ?"
 _END_REPEATS: Final = "DELETE FROM held_deliveries WHERE is_repeat AND stored_us > ? AND queue_key = ?"
-# A message from a delay scheme's files returns to its state before the delivery: held, or never delivered.
+# A message from a delay scheme's files returns to its former state: held by a fault, or not delivered yet.
 _PARK_AGAIN: Final = (
     "UPDATE messages SET kind = 'held', due_us = ?, parked_offset = NULL WHERE log_offset = ?"
 )
@@ -88,7 +88,7 @@ class _Found(NamedTuple):
     records: Sequence[_Record]
     ends: dict[Queue, int]
     ends_before: dict[Queue, int]
-    held: Sequence[tuple[int, int, int | None, int]]  # as in ``_HELD_SINCE``
+    held: Sequence[tuple[int, int, int | None, int]]  # rows of ``_HELD_SINCE``
     pending: Sequence[tuple[DelayScheme, list[StoredMessage]]]
     acknowledged: Sequence[OpenReceipt]
     first_deliveries: Mapping[int, int]
@@ -224,7 +224,7 @@ class CrashLoss:
         if row.parked_record is not None:
             batch.execute(DELETE_MESSAGE, (row.log_offset,))
         if found.first_deliveries.get(row.parked_offset, row.log_offset) < row.log_offset:
-            return False  # a repeat
+            return False  # a repeated delivery
         is_lost = bool(row.forced) or (row.stored_us or 0) > found.since_us
         if row.parked_record is None:
             batch.move(row.log_offset, parked_queue)

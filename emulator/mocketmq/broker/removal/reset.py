@@ -117,7 +117,7 @@ class Reset:
         def work(batch: Batch) -> None:
             queues = self._registry.topics.delete(batch, name)
             self._groups.leave_queues(batch, queues)
-            for queue in queues:  # makes waiting consumers notice the deletion
+            for queue in queues:  # waiting consumers then notice the deletion
                 batch.on_commit(partial(self._polls.arrived, queue))
 
         with self._registry.topics.closing(name):
@@ -203,7 +203,7 @@ class FullReset:
             names.update(client.producers, client.consumers)
         for group in registry.groups:
             if group.name not in names and not is_system_group(group.name):
-                with suppress(GroupNotFoundError):  # a client has just deleted it
+                with suppress(GroupNotFoundError):  # a client has deleted the group in the meantime
                     await self._groups.delete(group.name, clean_offsets=True)
         topics = {topic.name for topic in settings.topics}
         topics.update(name for group in names for name in (retry_topic(group), dead_letter_topic(group)))
@@ -259,7 +259,7 @@ class Wipe:
                 delete_receipts(batch, log_offset)
                 batch.execute(DELETE_MESSAGE, (log_offset,))
             batch.on_commit(lambda: self._groups.close_receipts(halves))
-            if not share.position:  # the first broker has all lite topics
+            if not share.position:  # all lite topics belong to the first broker
                 self._lite_expiry.delete(batch, list(self._registry.topics.lites))
             for queue in queues:
                 self._held.drop_repeats(batch, queue)

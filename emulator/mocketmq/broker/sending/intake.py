@@ -115,7 +115,7 @@ class Intake:
         """
         topic = self._topic_at_once(messages[0].topic)
         if topic is None or (topic.config.is_lite and len(messages) > 1):
-            return None  # the quota of lite topics may refuse one of them, and not the others
+            return None  # the quota of lite topics may refuse only some of the messages
         run: list[AcceptedMessage] = []
         now_us = self._clock.now_us()
         for message in messages:
@@ -137,7 +137,7 @@ class Intake:
     def _judge(self, message: Message, topic: Topic, drops_wait: bool, now_us: int) -> AcceptedMessage:
         size = len(message.body)
         if not 0 < size <= self.max_message_bytes:
-            # As in RocketMQ, which checks the queue first.
+            # The queue is checked first, as in RocketMQ.
             queue_for_send(topic, message.queue_id, self._topics.brokers)
             raise IllegalMessageError(
                 "body", f"the body is {size} bytes long; allowed: 1 to {self.max_message_bytes}"

@@ -25,7 +25,7 @@ class KeptMessages:
         """Give a message to the scheme that claims it. Raises TopicNotFoundError if its topic was deleted."""
         stored = await self._schemes.keep(claim, accepted.draft, accepted.queue)
         try:
-            self._intake.check(accepted)  # again, because the deletion may have missed the message
+            self._intake.check(accepted)  # again: a deletion of the topic may have missed the message
         except TopicNotFoundError:
             await self.take_back([stored])
             raise

@@ -31,7 +31,7 @@ class _Header(msgspec.Struct):
     topic: str
 
 
-# Records that only one snapshot has. The unique key counts, too, because log offsets repeat after a restore.
+# Records that only one snapshot has. Also compares unique keys, because log offsets repeat after a restore.
 _RECORDS: Final = """
 SELECT m.kind, q.topic, r.topic, count(*) FROM {0}.messages m JOIN {0}.queues q ON q.key = m.queue_key
 LEFT JOIN {0}.queues r ON r.key = m.real_queue_key

@@ -246,7 +246,7 @@ class Restorer:
 
     def _reload(self, manifest: Manifest, moved: list[GroupQueue]) -> None:
         """Read everything that is kept in memory again."""
-        self.lineage.changed(0)  # shares nothing with a snapshot unless all is read
+        self.lineage.changed(0)  # if the rest fails, the store shares no records with any snapshot
         self._store.clock.begin_at(manifest.now_us)
         with self._store.database.reading_at_once():
             moved += _at_once(self._load_all())

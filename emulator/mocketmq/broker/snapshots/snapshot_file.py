@@ -35,7 +35,7 @@ MAX_BYTES: Final = 256 << 20
 """Largest size of a snapshot's file."""
 _MANIFEST: Final = "manifest.json"
 _MAX_MANIFEST: Final = 64 << 10
-_BEGINNING: Final = (1980, 1, 1, 0, 0, 0)  # equal states make equal files
+_BEGINNING: Final = (1980, 1, 1, 0, 0, 0)  # a fixed time, so that equal states make equal files
 
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 

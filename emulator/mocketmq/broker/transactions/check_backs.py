@@ -85,7 +85,7 @@ class CheckBacks:
     answer_s: float = field(init=False, default=ANSWER_S)  # longest real time that a clock move waits
     batch: int = field(init=False, default=BATCH)
     _move: int = field(init=False, default=0)
-    _silent: set[Channel] = field(init=False, default_factory=set)  # did not answer during the clock move
+    _silent: set[Channel] = field(init=False, default_factory=set)  # no answer during this clock move
     _answers: CheckAnswers = field(init=False, default_factory=CheckAnswers)
 
     def __post_init__(self) -> None:
@@ -155,7 +155,7 @@ class CheckBacks:
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)
-        elif not self._registry.brokers.broker_of_queue(half.queue).is_reachable:  # is asked later
+        elif not self._registry.brokers.broker_of_queue(half.queue).is_reachable:  # asked later
             next_us = batch.now_us + self._settings.transaction_check_interval_us
             self._receipts.set_visible(batch, receipt, next_us, receipt.times, receipt.pop_ms)
         elif undecided and receipt.times >= self._settings.transaction_check_max:

@@ -73,7 +73,7 @@ class HalfMessage(NamedTuple):
     stored: StoredMessage  # with the properties for its consumers
     queue: Queue  # the real queue
     claim: Claim | None  # the delay scheme for the committed message, and its due time
-    producer_group: str | None  # the group whose producers are asked; None for a popped half
+    producer_group: str | None  # the group whose producers are asked; None for a popped half message
 
     @property
     def due_us(self) -> int | None:
@@ -93,7 +93,7 @@ class HalfMessages:
         schemes: SchemeSet,
         timeout_us: int,
     ) -> None:
-        self.prepared = 0  # this and the next three count since the start
+        self.prepared = 0  # this counter and the next three count since the start
         self.committed = 0
         self.rolled_back = 0
         self.abandoned = 0  # number of half messages settled without a decision
@@ -239,7 +239,7 @@ class HalfMessages:
         def check() -> None:
             if not receipt.is_open:
                 raise UndecidableError(_NOT_FOUND)
-            if receipt.state is State.RESERVED:  # otherwise the pop's row might be stored last
+            if receipt.state is State.RESERVED:  # otherwise the row of the pop might be stored last
                 raise UndecidableError("a producer is popping the half message")
             if self.is_kept(receipt) and not commit:
                 raise UndecidableError("the half message is being committed")
@@ -396,7 +396,7 @@ class HalfMessages:
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
             for receipt, message in accepted.items():
                 claim = message.claim
-                if claim is not None:  # even if due now: only the scheme has recorded an earlier attempt
+                if claim is not None:  # even if due now, because only the scheme knows an earlier attempt
                     at = claim._replace(due_us=max(claim.due_us, now_ms_us))
                     kept[receipt] = await self._schemes.keep(
                         at, message.draft, message.queue, receipt.log_offset
@@ -416,7 +416,7 @@ class HalfMessages:
         except BaseException as error:
             for receipt in receipts:
                 self._receipts.reopen(receipt)
-            if isinstance(error, TopicNotFoundError):  # the topic's deletion may have missed the kept message
+            if isinstance(error, TopicNotFoundError):  # the deletion of the topic may have missed the message
                 self._schemes.discard(list(kept.values()))
                 self._has_committed(receipts, 0)
             raise

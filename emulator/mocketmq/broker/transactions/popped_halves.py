@@ -91,7 +91,7 @@ class PoppedHalves:
         settled = Settled([], [])
         receipts: dict[str, Receipt] = {}
         for handle, receipt in valid(group, handles, self._store.clock.now_us(), settled, _of(topic_name)):
-            self._receipts.begin_settling(receipt)  # a repeated handle fails the second time
+            self._receipts.begin_settling(receipt)  # if a handle is repeated, the second call fails
             receipts[handle] = receipt
         done = await self._half_messages.commit(list(receipts.values()))
         for handle, receipt in receipts.items():
@@ -152,7 +152,7 @@ class PoppedHalves:
         yield lambda: (Due(_over_us(receipt), partial(self._give_up, receipt)) for receipt in receipts)
 
     def _give_up(self, receipt: Receipt, batch: Batch) -> None:
-        if receipt.state is not State.FREE:  # a producer has just popped it
+        if receipt.state is not State.FREE:  # a producer has popped the half message in the meantime
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)

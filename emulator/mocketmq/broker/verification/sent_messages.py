@@ -59,7 +59,7 @@ class QueuePosition(msgspec.Struct, frozen=True):
 class Again(msgspec.Struct, frozen=True):
     """The result of a group's last failure: a retry, parked until ``due_us``, or a dead letter."""
 
-    position: QueuePosition | None  # None while it is parked
+    position: QueuePosition | None  # None while the message is parked
     due_us: int
     is_dead: bool
 
@@ -123,8 +123,8 @@ class SentMessages:
         self._kept_outside = -1
         self._last_number = -1
         self._found: dict[Identity, SentMessage] = {}
-        self._by_record: dict[int, SentMessage] = {}  # also by the log offset of each position
-        self._by_key: dict[str, SentMessage] = {}  # the newest with this unique key
+        self._by_record: dict[int, SentMessage] = {}  # by log offset of the record, and of each position
+        self._by_key: dict[str, SentMessage] = {}  # the newest message with each unique key
 
     def __iter__(self) -> Iterator[SentMessage]:
         """All remembered messages, in no particular order."""

@@ -194,7 +194,7 @@ class Live:
         with self._polls.listening((ANYTHING,)) as changed:
             while True:
                 changed.clear()
-                with suppress(StoreError):  # the next look may succeed
+                with suppress(StoreError):  # the next read may succeed
                     self._latest = await self._look(begin)
                     begin = self._latest.end
                     self._looked.set()

@@ -209,7 +209,7 @@ class MessageList:
             if row.kind == "prepared" and its_state.state == "pending":
                 message = await self._schemes.numbered(row.log_offset)
                 if message is None:
-                    continue  # it has just been delivered
+                    continue  # the message has just been delivered
                 row = self._lives.waiting(message)
             if is_system_topic(self._lives.goal(row).topic):
                 continue
@@ -259,7 +259,7 @@ def _merged(begin: Cursor, stored: _Source, waiting: _Source, limit: int) -> Mes
             break
         taken[newest] += 1
         if head.message.newest.message_id in seen:
-            continue  # it was delivered between the two reads
+            continue  # the message was delivered between the two reads
         seen.add(head.message.newest.message_id)
         found.append(head.message)
         size += head.bytes

@@ -40,7 +40,8 @@ NEWEST_KINDS: Final[Mapping[MessageState | Consumption, tuple[RecordKind, ...]]]
     "rolled back": ("prepared",),
     "abandoned": ("abandoned",),
     "stored": ("sent", "committed", "retried"),
-    "pending": ("parked", "retried", "held", "prepared"),  # a committed half may be pending outside the store
+    # A committed half message, of kind ``prepared``, may be pending outside the store.
+    "pending": ("parked", "retried", "held", "prepared"),
     "cancelled": ("parked", "retried", "held", "cancelled"),
     "lost": ("sent", "committed", "prepared", "parked", "retried", "cancelled", "dead"),
     "delivered": ("delivered",),
