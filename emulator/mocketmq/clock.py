@@ -67,8 +67,8 @@ _imported_us = steady_us()
 def process_age_us() -> int:
     """Age of this process with a precision of 10 ms; without /proc, the time since the import."""
     try:
-        # Field 22, counted from 1, is the start in ticks after boot. A name in parentheses, which may contain
-        # spaces, is before it.
+        # Field 22, counted from 1, is the start in ticks since boot. An earlier field is a name in
+        # parentheses, which may contain spaces.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         return steady_us() - int(fields[19]) * US_PER_S // os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError, ValueError):
@@ -97,7 +97,7 @@ class Clock:
 
     def _start(self, instant_us: int, moment: Moment) -> None:
         self._base_us, self._base_ticks = instant_us, moment.steady_us
-        # At rate 1, the lead of this clock over the wall clock, until the wall clock is stepped.
+        # At rate 1, this is the lead of the clock over the wall clock, until the wall clock is stepped.
         self._ahead_us = instant_us - moment.wall_us
 
     @property

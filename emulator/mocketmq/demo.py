@@ -28,7 +28,7 @@ _HOUR_MS = 3_600_000
 _MOVES = 300  # number of clock moves through the day
 _SEND = 500  # number of messages in one request
 _RECEIVE = 256
-_ONE_IN = 50  # of this many received messages, one is given back
+_ONE_IN = 50  # one in this many received messages is given back
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ class Tallies:
     def __init__(self) -> None:
         self.levels = [Tally(str(level), LEVELS.describe(level)) for level in range(1, LEVELS.highest + 1)]
         self.retries = Tally("retry", LEVELS.describe(RETRY_LEVEL))
-        self.unknown = 0  # received, but not sent by the demo
-        # The tally and the due time, by message id and attempt. A received message has None as its due time.
+        self.unknown = 0  # received messages that the demo did not send
+        # The tally and the due time by message id and attempt. The due time of a received message is None.
         self._expected: dict[tuple[str, int], tuple[Tally, int | None]] = {}
 
     @property

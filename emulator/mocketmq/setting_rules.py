@@ -26,9 +26,9 @@ class Rule(NamedTuple):
 
     allowed: str
     parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
-    words: tuple[str, ...] = ()  # if only these words are allowed
+    words: tuple[str, ...] = ()  # the allowed words, if there are only a few
     schema: Mapping[str, object] = MappingProxyType({"type": "string"})
-    is_list: bool = False  # if the file may have a list of texts, which are then joined by commas
+    is_list: bool = False  # whether the file may have a list of texts, which are then joined by commas
 
 
 def _pattern(expression: str, allowed: str) -> Rule:

@@ -105,7 +105,7 @@ class TopicDeclaration(Declaration, frozen=True, kw_only=True):
     read_queues: int = _setting("4", rules.QUEUES)
     write_queues: int = _setting("4", rules.QUEUES)
     perm: TopicPermission = _setting("rw", rules.choice(TopicPermission))
-    # Its attribute message.type, for gRPC clients.
+    # The attribute message.type, for gRPC clients.
     type: MessageType | None = _setting("", rules.choice(MessageType))
     lite_expiration: int | None = _setting(
         "", rules.whole_number(-1, 43_200), "minutes after the last message at which a lite topic is deleted"
@@ -437,8 +437,8 @@ class Settings(Declaration, frozen=True, kw_only=True):
     log_level: LogLevel = _setting("info", rules.choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()
-    declared_brokers: tuple[BrokerDeclaration, ...] = ()  # [[brokers]]: none, or as many as ``brokers``
-    # Unchecked, because the app checks them when it adds them to the broker.
+    declared_brokers: tuple[BrokerDeclaration, ...] = ()  # from [[brokers]]: none, or as many as ``brokers``
+    # Fault rules are not checked here; the app checks them when it adds them to the broker.
     faults: tuple[Mapping[str, object], ...] = ()
     messages: tuple[Mapping[str, object], ...] = ()
     progress: tuple[Mapping[str, object], ...] = ()

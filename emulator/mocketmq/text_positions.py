@@ -76,7 +76,7 @@ class _Reader:
 
     def document(self) -> Iterator[tuple[Path, int]]:
         table: Path = ()
-        last: dict[Path, int] = {}  # index of the newest table of each array of tables
+        last: dict[Path, int] = {}  # index of the latest table in each array of tables
         self.skip(_BLANK)
         while self.at < len(self._text):
             start = self.at

@@ -52,7 +52,7 @@ def pull_ext(topic: str, group: str, queue_id: int, offset: int, suspend_ms: int
         "queueId": str(queue_id),
         "queueOffset": str(offset),
         "maxMsgNums": "32",
-        "sysFlag": str(4 | (2 if suspend_ms else 0)),  # bits: has a subscription, may wait
+        "sysFlag": str(4 | (2 if suspend_ms else 0)),  # flags: 4 for a subscription, 2 for a long poll
         "commitOffset": "0",
         "suspendTimeoutMillis": str(suspend_ms),
         "subscription": "*",

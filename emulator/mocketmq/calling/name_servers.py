@@ -23,8 +23,8 @@ class BrokerQueues(NamedTuple):
 
     broker: str
     address: str
-    readable: int  # number of readable queues
-    writable: int  # number of writable queues
+    readable: int  # number of queues for consumers
+    writable: int  # number of queues for producers
 
 
 class NameServers:

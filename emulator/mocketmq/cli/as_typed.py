@@ -45,7 +45,7 @@ def as_typed(error: BrokerError | InvalidArgumentError) -> str:
         return _MS.sub(lambda match: instant(int(match[1])), sentence) if is_of_instants else sentence
     shown, value = _name(context, parameter), _value(context, parameter, field)
     said, _, allowed = sentence.partition("; allowed: ")
-    if field in ("queue_id", "offset"):  # errors about these fields have upstream's sentences
+    if field in ("queue_id", "offset"):  # errors about these fields have RocketMQ's text
         said, allowed = f"{field} is {value}", error.allowed or ""
     if " is " not in said or not allowed:
         return f"{shown}: {sentence}"

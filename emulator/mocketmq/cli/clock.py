@@ -38,7 +38,7 @@ def show(broker: BlockingClient, output: Output) -> None:
     output.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
 
 
-# An argument may begin with a minus, so that the error is about its value and not about an unknown option.
+# Without this, an argument with a leading minus would be reported as an unknown option, not a wrong value.
 _SETTINGS = {"ignore_unknown_options": True}
 
 

@@ -169,7 +169,7 @@ def lab(
     access = access_of(access_key, secret_key)
     from mocketmq_report.command import failing  # noqa: PLC0415 - reports are an extra
 
-    with failing():  # a missing extra must fail now, not after minutes of measuring
+    with failing():  # a missing extra must be reported now, not after minutes of measuring
         from mocketmq_report.lab import making  # noqa: F401, PLC0415
         from mocketmq_report.lab.making import write_lab  # noqa: PLC0415
     import mocketmq.lab.laboratory  # noqa: F401, PLC0415 - imports the whole broker

@@ -21,7 +21,7 @@ def at_stop_signals(call: Callable[[int], object]) -> None:
     """Make signals call ``call`` with their number in the running event loop from now on."""
     loop = asyncio.get_running_loop()
     for number in EXIT_CODES:
-        if sys.platform == "win32":  # event loops have no signal handlers here, but signals wake them
+        if sys.platform == "win32":  # event loops do not handle signals on Windows, but are woken by them
             signal.signal(number, lambda number, _: loop.call_soon_threadsafe(call, number))
         else:
             loop.add_signal_handler(number, call, number)

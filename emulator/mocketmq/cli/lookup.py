@@ -59,7 +59,7 @@ def peek(
         ends = {0: (begin["min_offset"], begin["max_offset"])}
     found: list[JsonObject] = []
     for number in ends if queue is None else [queue]:
-        first, end = ends.get(number, (0, 1))  # for an unknown queue, the broker's error is the best one
+        first, end = ends.get(number, (0, 1))  # for an unknown queue, ask the broker, whose error is clear
         at, last = max(first, end + offset if offset < 0 else offset), len(found) + max_messages
         while at < end and len(found) < last:
             size = min(last - len(found), _PAGE)

@@ -282,7 +282,7 @@ def _path_and_value(text: str) -> tuple[str, object]:
     try:
         return path, json.loads(value)
     except ValueError:
-        return path, value  # plain text, so that no quotes are needed in a shell
+        return path, value  # text needs no JSON quotes, which a shell would remove
 
 
 def _describe_sent(sent: JsonObject, lite_topic: str | None) -> str:

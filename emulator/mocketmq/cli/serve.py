@@ -168,7 +168,7 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) 
     def read() -> None:
         while os.read(sys.stdin.fileno(), 4096):
             pass
-        with suppress(RuntimeError):  # the loop is closed already
+        with suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(call)
 
     threading.Thread(target=read, daemon=True).start()

@@ -54,7 +54,7 @@ class _Connection(Operations):
             self.close()
             raise self._silent(error) from None
         except BaseException:
-            self.close()  # the rest of this response must not be read as the next one
+            self.close()  # otherwise the rest of this response would be read as the next response
             raise
 
     def _connect(self) -> None:

@@ -69,7 +69,7 @@ class Budget:
 
     def may_read(self, holder: Holder) -> bool:
         """Whether the connection may continue reading. If not, ``regulate`` is called when that changes."""
-        if not self._waiting and not self.is_spent:  # the usual case
+        if not self._waiting and not self.is_spent:  # fast path
             return True
         if not self.is_spent or holder.incomplete <= FREE_BYTES:
             self.leave(holder)

@@ -98,7 +98,7 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key, password=lambda: b"")  # never prompt at the terminal
     context.options |= ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols(["h2"])  # gRPC clients insist on ALPN; remoting clients offer none
+    context.set_alpn_protocols(["h2"])  # gRPC clients require ALPN; remoting clients do not use it
     context.num_tickets = 0  # clients keep their connections and do not resume sessions
     return context
 

@@ -36,6 +36,6 @@ def give_back() -> None:
         import ctypes  # noqa: PLC0415 - seldom needed
 
         trim = ctypes.CDLL(None).malloc_trim
-    except (ImportError, OSError, TypeError, AttributeError):  # TypeError on Windows
+    except (ImportError, OSError, TypeError, AttributeError):  # Windows raises TypeError
         return
     trim(0)

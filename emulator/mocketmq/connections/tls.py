@@ -89,7 +89,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._certificate = certificate
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls: ssl.SSLObject | None = None  # None until there is a certificate, and after the end
+        self._tls: ssl.SSLObject | None = None  # None before there is a certificate, and after the end
         self._is_open = False
         self._loop = asyncio.get_running_loop()
         self._timeout = self._loop.call_later(handshake_s, self._out_of_time)
@@ -197,7 +197,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             while rest and self._tls is not None:
                 rest = rest[self._tls.write(rest[:_RECORD_BYTES]) :]
                 records.append(self._outgoing.read())
-        except ssl.SSLError as error:  # must not reach the store's writer, which may send the response
+        except ssl.SSLError as error:  # the caller may be the store's writer, which the error must not reach
             self._fail(error)
             return
         if records and not self._transport.is_closing():
@@ -228,7 +228,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         if self._is_open and self._tls is not None:
-            with suppress(ssl.SSLError):  # raises, because the client's close_notify is not awaited
+            with suppress(ssl.SSLError):  # unwrap() raises without the client's close_notify
                 self._tls.unwrap()
             self._flush()
         self._transport.close()

@@ -70,7 +70,7 @@ class FaultInjector:
         self.made_us = made_us
         self.matched = 0
         self.fired = 0
-        self.back_wall_us: int | None = None  # the end of an outage by the wall clock
+        self.back_wall_us: int | None = None  # when an outage ends, by the wall clock
         self.gone = asyncio.Event()  # set when the rule is removed
         self.from_us = made_us if rule.from_ms is UNSET else rule.from_ms * US_PER_MS
         self.to_us = LATEST_US + 1 if rule.to_ms is UNSET else rule.to_ms * US_PER_MS
@@ -166,7 +166,7 @@ class FaultInjector:
         if self._lateness is None:
             return 0
         random = self._random()
-        random.random()  # skips the draw of the probability
+        random.random()  # the first draw decided whether to inject
         return self._lateness(random)
 
     def _random(self) -> Random:

@@ -58,7 +58,7 @@ class FaultRules:
         self._outage_doors = outage_doors
         self._by_name: dict[str, FaultInjector] = {}
         self._operations: dict[str, Callable[[], Iterable[str]]] = {}
-        # ``while_removed`` is called in each transaction that removes a rule, ``once_changed`` after changes.
+        # ``while_removed`` is called in transactions that remove a rule, ``once_changed`` after each change.
         self.while_removed: list[Callable[[Batch, FaultInjector], None]] = []
         self.once_changed: list[Callable[[], Awaitable[None]]] = []
 

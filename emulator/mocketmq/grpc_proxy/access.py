@@ -67,7 +67,7 @@ def _hides(request: Any) -> Iterator[Need]:
 
 
 def _of_group(request: Any) -> Iterator[Need]:
-    return to_consume(None, request.group.name or None)  # producers have none
+    return to_consume(None, request.group.name or None)  # a producer names no group
 
 
 def _of_settings(request: Any) -> Iterator[Need]:  # noqa: ARG001 - checked when the settings arrive

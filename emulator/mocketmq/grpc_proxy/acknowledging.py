@@ -68,7 +68,7 @@ async def change_invisible_duration(call: Call) -> Any:
     """
     group, handle = _group(call), call.request.receipt_handle
     invisible_us = us_of(call.request.invisible_duration)
-    answer = set_status(_ChangeAnswer(receipt_handle=handle))  # SDKs store this handle even after an error
+    answer = set_status(_ChangeAnswer(receipt_handle=handle))  # SDKs keep this handle even after an error
     try:
         check_invisible(invisible_us, 0)
     except GrpcError as error:

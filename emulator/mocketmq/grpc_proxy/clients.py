@@ -56,10 +56,10 @@ class GrpcClient:
         self.account: Account | None = None  # None: the client needs no permissions
         self._began_us = wall_us()
         self.request_timeout_us = REQUEST_TIMEOUT_US
-        self.topics: list[str] = []  # topics that it produces to
+        self.topics: list[str] = []  # topics that the client produces to
         self.properties: Mapping[str, str] = {}  # the application's description of itself
-        self.is_lite = False  # consumes lite topics
-        self.told_us: int | None = None  # when it was told to reconnect, in real time
+        self.is_lite = False  # whether the client consumes lite topics
+        self.told_us: int | None = None  # when the client was told to reconnect, in real time
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
         self.questions = Questions(self.client_id, self.commands.put_nowait)
 

@@ -36,7 +36,7 @@ class HeaderBlocks:
         self._decoder = HeaderDecoder(MAX_HEADER_BYTES)
         self._block = bytearray()
         self._continuations = 0
-        self.is_open = False  # CONTINUATION frames must follow
+        self.is_open = False  # whether CONTINUATION frames must follow
 
     def begin_block(self, flags: int, stream_id: int, payload: memoryview) -> Fields | None:
         """Process a HEADERS frame; return the fields if the block is complete. Raises Http2Error."""

@@ -36,7 +36,7 @@ class HeaderDecoder:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._table: deque[Field] = deque()  # the newest entry first
+        self._table: deque[Field] = deque()  # newest entry first
         self._table_bytes = 0
         self._max_table_bytes = MAX_TABLE_BYTES
 

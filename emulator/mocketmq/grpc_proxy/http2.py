@@ -84,8 +84,8 @@ class Http2:
         self._receive_window = WINDOW_BYTES
         self._consumed = 0
         self._is_first_block = True
-        self._drained: dict[int, int] = {}  # bytes dropped of requests that were answered early, by stream
-        self._ending: list[Stream] = []  # streams of a dead connection, which are still to be cancelled
+        self._drained: dict[int, int] = {}  # dropped bytes of requests that were answered early, by stream
+        self._ending: list[Stream] = []  # streams of a dead connection that are not cancelled yet
         self._blocked: dict[Stream, None] = {}  # streams that wait for the connection's window or for room
         self._handlers: Final[dict[int, Callable[[int, int, memoryview], None]]] = {
             Frame.DATA: self._data,
@@ -116,8 +116,8 @@ class Http2:
             self._end_streams(frames)
             return 0
         try:
-            # ``is_behind`` must not change until the frames are handled, because each request begun here
-            # regulates reading, and would resume it.
+            # ``is_behind`` must not change until the frames are handled. Each request begun here regulates
+            # reading, and would resume it if ``is_behind`` were false.
             unused = self._frames.handle_frames(frames, self._handle)
         except Http2Error as error:
             self.is_behind = False
@@ -273,7 +273,7 @@ class Http2:
             self._set(
                 int.from_bytes(payload[at : at + 2], "big"), int.from_bytes(payload[at + 2 : at + 6], "big")
             )
-        if self._initial_window != window:  # once per frame, which may set the window 2,730 times
+        if self._initial_window != window:  # once per frame, because a frame may set the window 2,730 times
             self._widen(self._initial_window - window)
         self.write(frame(Frame.SETTINGS, ACK, 0))
 
@@ -452,7 +452,7 @@ class Http2:
             return
         self.is_dead = True
         self._frames.clear()
-        self._handlers.clear()  # bound methods, which would keep this object until a collection
+        self._handlers.clear()  # bound methods would keep this object alive until a garbage collection
         self._ending = list(self.streams.values())
         if self._ending and not self.is_behind:
             self.is_behind = True

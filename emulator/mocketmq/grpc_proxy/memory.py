@@ -173,7 +173,7 @@ class Memory:
     def unsent(self, connection: MeteredConnection, size: int) -> None:
         """Count messages in transit to a client; with a negative size, stop counting them."""
         if not connection.unread:
-            connection.wrote_us = steady_us()  # an idle client has no unread responses
+            connection.wrote_us = steady_us()  # an idle client had nothing to read until now
         connection.unread += size
         self.unread += size
         self._high_water.rise(self._all)

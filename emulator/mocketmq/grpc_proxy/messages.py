@@ -77,7 +77,7 @@ def _add_fields(message: Any, fields: list[str], enums: set[str]) -> None:
             field.oneof_index = oneofs[oneof]
         elif may_lack:
             optional.append(field)
-    for field in optional:  # as protoc does, after the declared oneofs
+    for field in optional:  # protoc, too, puts these after the declared oneofs
         field.proto3_optional = True
         field.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{field.name}")
@@ -108,7 +108,7 @@ def message_class(name: str) -> Any:
     descriptor = _POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory(_POOL).GetPrototype(descriptor)  # before protobuf 4.22
+    return message_factory.MessageFactory(_POOL).GetPrototype(descriptor)  # for protobuf before 4.22
 
 
 class Codec:

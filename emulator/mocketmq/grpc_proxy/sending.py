@@ -321,7 +321,7 @@ async def end_transaction(call: Call) -> Any:
         raise GrpcError(Code.INVALID_TRANSACTION_ID, "transaction_id is blank")
     halves = call.broker.half_messages
     if resolution in (_COMMIT, _ROLLBACK):
-        with suppress(BrokerDownError):  # like upstream's proxy, which does not wait for the broker's answer
+        with suppress(BrokerDownError):  # RocketMQ's proxy does not wait for the broker's response either
             await halves.decide(transaction_id, commit=resolution == _COMMIT, topic=topic)
     else:
         await halves.leave_undecided(transaction_id, topic=topic)

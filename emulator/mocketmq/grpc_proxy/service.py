@@ -126,7 +126,7 @@ class Service:
         except StatusError:
             raise
         except Exception as error:
-            if exchange.has_begun:  # too late for a refusal
+            if exchange.has_begun:  # a refusal cannot be sent any more
                 raise
             code, message = _told(error)
             for answer in receiving.refusal(code, message):
@@ -161,7 +161,7 @@ class Service:
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
             writing.cancel()
-            while not client.commands.empty():  # the last command may tell the client to reconnect
+            while not client.commands.empty():  # one of these commands may tell the client to reconnect
                 await exchange.send(client.commands.get_nowait())
         except (AccessError, GrpcError) as error:
             writing.cancel()

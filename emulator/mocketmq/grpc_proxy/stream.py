@@ -55,12 +55,12 @@ class Stream:
         self.headers = headers
         self.send_window = DEFAULT_WINDOW
         self.receive_window = WINDOW_BYTES
-        self.consumed = 0  # received bytes that were not yet returned to the client's window
+        self.consumed = 0  # received bytes not yet returned to the client's window
         self.rpc: Rpc | None = None
         self.task: asyncio.Task[None] | None = None
         self.expiry: asyncio.TimerHandle | None = None
         self.expires_us: int | None = None  # by the steady clock
-        self.is_queued = False  # its handler was started, or waits for its turn to start
+        self.is_queued = False  # its handler has been started, or is waiting to be started
         self.is_running = False  # its handler has taken its first step
         self.is_hurried = False  # its handler should respond at once
         self.has_ended = False  # the client has ended its side

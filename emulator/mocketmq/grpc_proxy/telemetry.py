@@ -136,7 +136,7 @@ def _set_consumer(out: Any, broker: Broker, group_name: str, max_poll_us: int) -
         initial_ms, max_ms, multiplier = msgspec.structs.astuple(policy.exponential)
         _set_exponential(out.backoff_policy, initial_ms * US_PER_MS, max_ms * US_PER_MS, multiplier)
         return
-    delays_us = broker.levels.table.delays_us  # by default the delay levels, as in upstream
+    delays_us = broker.levels.table.delays_us  # the default, as in RocketMQ
     if policy.delays_ms is not None:
         delays_us = tuple(delay_ms * US_PER_MS for delay_ms in policy.delays_ms)
     backoff = out.backoff_policy.customized_backoff

@@ -55,7 +55,7 @@ class AnswerLoad:
         self.size = 0
         self._answers = answers
         self._request = request
-        self._unread = 0  # at the last check
+        self._unread = 0  # unread bytes at the last check
         self._moved_us = 0
 
     async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
@@ -175,7 +175,7 @@ class Answers:
 
 def load_of(request: web.BaseRequest) -> AnswerLoad:
     """The counter for the bytes of a request's response."""
-    counted = cast(CountedRequest, request)  # the server makes all requests
+    counted = cast(CountedRequest, request)  # the server creates all requests with this class
     if counted.load is None:
         counted.load = AnswerLoad(counted.answers, request)
     return counted.load

@@ -81,7 +81,7 @@ class Bodies:
         self.still_us = int(TURN_S * US_PER_S)
         self.turns = EventLoopTurns()
         self.held = 0  # bytes of incomplete bodies
-        self.on_read: Callable[[web.BaseRequest, bytes], None] | None = None  # for the recording of requests
+        self.on_read: Callable[[web.BaseRequest, bytes], None] | None = None  # records requests
         self._high_water = HighWater()
         self._uploads: dict[_Upload, None] = {}  # longest stalled first
 

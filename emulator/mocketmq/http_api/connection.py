@@ -24,7 +24,7 @@ class HttpConnection(asyncio.Protocol):
     ) -> None:
         self.tap_number = 0 if tap is None else tap.connected()
         self._tap = tap
-        self.is_answering = False  # from the end of a header to the end of the response
+        self.is_answering = False  # true from the end of a header to the end of the response
         self._inner = inner
         self._open_ones = open_ones
         self._has_begun = False

@@ -82,7 +82,7 @@ class WaitIn(MatcherIn, frozen=True):
 
     more_schema: ClassVar[Mapping[str, object]] = {
         **MatcherIn.more_schema,
-        # Inside allOf: generators of clients take an anyOf beside properties for a type of any value.
+        # Inside allOf, because client generators take an anyOf next to properties as a type of any value.
         "allOf": [{"anyOf": [{"required": [stage]} for stage in STAGES]}],
         "dependentRequired": {"acknowledged": ["group"]},
         "if": {"required": ["exactly"], "properties": {"exactly": {"const": True}}},

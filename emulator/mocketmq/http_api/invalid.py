@@ -66,7 +66,7 @@ def _step(definitions: dict[str, Schema], schema: Schema, step: str) -> Schema:
 
 
 def _value(value: Any, step: str) -> object:
-    if step == "[...]":  # an entry of an object; the decoder does not say which one
+    if step == "[...]":  # a value of an object, whose key the decoder does not give
         return value
     if step.startswith("["):
         index = int(step[1:-1])

@@ -69,7 +69,7 @@ def _head(status: int, reason: str, version: HttpVersion, is_kept: bool, second:
         f"Date: {formatdate(second, usegmt=True)}",
         f"Server: {SERVER_SOFTWARE}",
     ]
-    if is_kept != (version == HttpVersion11):  # the default of this version needs no header
+    if is_kept != (version == HttpVersion11):  # no header if this is the default of the HTTP version
         lines.append(f"Connection: {'keep-alive' if is_kept else 'close'}")
     return "\r\n".join([*lines, ""]).encode()
 

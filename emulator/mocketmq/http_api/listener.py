@@ -77,8 +77,8 @@ async def _refused(error: HttpError) -> RoutedResponse:
 class OtherDoors(NamedTuple):
     """The handlers and ports that other protocols add to the HTTP server."""
 
-    by_segment: Mapping[str, HttpHandler]  # on the server's port, by the first segment of the path
-    listeners: Sequence[Listener]  # on separate ports
+    by_segment: Mapping[str, HttpHandler]  # handlers on the server's own port, by the first path segment
+    listeners: Sequence[Listener]  # listeners on ports of their own
     metrics: Sequence[Callable[[], Iterable[Any]]]
     doors: Mapping[str, OpenPort]  # ports that are already open, by name
     brokers: Mapping[str, BrokerDoors]  # open ports of each broker, if there are several
@@ -103,7 +103,7 @@ class HttpTap:
         if not request.body_exists:
             self.read(request, b"")
         routed = await listener.answer(request)
-        if _NUMBER not in request:  # refused before its body was read
+        if _NUMBER not in request:  # the request was refused before its body was read
             self.read(request, b"")
         response = routed.response
         made = HttpAnswerMade(response.status, response.content_type, body_of(response))

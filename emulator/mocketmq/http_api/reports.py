@@ -56,7 +56,7 @@ class Reports:
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make(), name="report")
             self._making.add_done_callback(lambda made: made.cancelled() or made.exception())
-        return await asyncio.shield(self._making)  # other requests may wait for the same report
+        return await asyncio.shield(self._making)  # shielded: others may wait for the same report
 
     @property
     def step(self) -> int:

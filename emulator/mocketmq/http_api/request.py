@@ -131,10 +131,10 @@ def has_more_values(content: bytes, limit: int) -> bool:
     An empty list or object counts as one entry. The count also bounds how much of an invalid JSON text a
     parser reads before it fails.
     """
-    if len(content) <= limit or _marks(content) <= limit:  # including commas and brackets inside strings
+    if len(content) <= limit or _marks(content) <= limit:  # counts even commas and brackets inside strings
         return False
     without_escapes = content.replace(rb"\\", b"").replace(rb"\"", b"")
-    if without_escapes.count(b'"') > 4 * limit + 2:  # an entry has two strings, its name and its value
+    if without_escapes.count(b'"') > 4 * limit + 2:  # an entry has at most two strings, a name and a value
         return True
     return _marks(b"".join(without_escapes.split(b'"')[::2])) > limit
 

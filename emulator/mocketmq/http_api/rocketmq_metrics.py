@@ -65,7 +65,7 @@ async def read_figures(api: Api, lags: Sequence[TopicLag]) -> Iterator[Figures]:
     for some in (_of_brokers(broker, nodes), _of_clients(broker, nodes), _of_timers(broker, traffic)):
         for figures in some:
             found.append(figures)
-            await asyncio.sleep(0)  # with many topics, each may take milliseconds
+            await asyncio.sleep(0)  # each of these may take milliseconds if there are many topics
     with suppress(StoreError):
         found += await _of_store(api, nodes)
     found += _of_proxies(api, nodes)
@@ -77,7 +77,7 @@ async def read_figures(api: Api, lags: Sequence[TopicLag]) -> Iterator[Figures]:
 
 def _of_brokers(broker: Broker, nodes: BrokerNodes) -> Iterator[Figures]:
     registry = broker.registry
-    waiting = broker.store.writer.waiting  # of all brokers, which share the writer
+    waiting = broker.store.writer.waiting  # counts the messages of all brokers, which share the writer
     rows = [(labels | {"processor": "send"}, waiting) for labels in nodes.labels.values()]
     yield Figures("gauge", "rocketmq_processor_watermark", "Request processor watermark", rows)
     rows = [
@@ -194,7 +194,7 @@ def _of_timers(broker: Broker, traffic: NodeTraffic) -> Iterator[Figures]:
     if timed.pending > MAX_SNAPSHOT:
         return
     by_second = broker.schemes.due_seconds()
-    if by_second.total() == timed.pending:  # otherwise a scheme does not know when its messages are due
+    if by_second.total() == timed.pending:  # otherwise a scheme cannot tell when all of its messages are due
         waiting = _snapshot(by_second, now_us // US_PER_S)
         rows = [(node | labels, count) for node, _ in traffic[:1] for labels, count in waiting]
         text = "Timer message distribution snapshot, only count timing messages in 24h."
@@ -262,7 +262,7 @@ def _labelled(
     return [
         (nodes.labels[index] | dict(zip(names, values, strict=True)), count)
         for (index, values), count in counts.items()
-        if index in nodes.labels  # otherwise a slave, whose metrics a real cluster reports separately
+        if index in nodes.labels  # leaves out slaves, which report their own metrics in a real cluster
     ]
 
 

@@ -65,13 +65,13 @@ class Route:
     request: str  # method and path, such as ``GET /v1/topics``
     summary: str
     _: KW_ONLY
-    media_type: str | None = None  # if the handler makes the response itself
+    media_type: str | None = None  # set if the handler makes the response itself
     is_body_optional: bool = False
-    is_waiting: bool = False  # the setting max_wait limits the waits of its input
+    is_waiting: bool = False  # whether the setting max_wait limits the waits in its input
     status: int = 200
-    is_open: bool = False  # needs no credentials
-    needs: Needs | None = None  # of the sender; by default GET on the cluster, for other methods UPDATE
-    operation: Operation | None = None  # the name in fault rules; None if fault rules never apply
+    is_open: bool = False  # whether requests need no credentials
+    needs: Needs | None = None  # permissions; by default GET on the cluster, UPDATE for other methods
+    operation: Operation | None = None  # the operation's name in fault rules; None if no rule applies
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     events: Mapping[str, type] = field(default_factory=dict)  # types of a stream's events, by kind
@@ -79,7 +79,7 @@ class Route:
     method: str = field(init=False)
     path: str = field(init=False)
     handler: Handler = field(init=False)
-    parameters: type[Input] = field(init=False)  # of path and query
+    parameters: type[Input] = field(init=False)  # parameters of the path and the query
     body: type[Input] | None = field(init=False)
     answer: type | str = field(init=False)  # type of a JSON response, or another media type
     may_create: bool = field(init=False)  # status 201 if the request creates something

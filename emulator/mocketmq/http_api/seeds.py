@@ -227,7 +227,7 @@ async def seed(call: ApiCall, _: NoInput, given: SeedIn) -> Seeded:
         return _seeded(await _plant(call.sender, tables))
     except SeedError as error:
         field = getattr(error, "field", "")
-        if not field:  # the syntax of the file is wrong
+        if not field:  # an error in the syntax of the file
             raise
         place = await asyncio.to_thread(file.place, field)
         raise SeedError(

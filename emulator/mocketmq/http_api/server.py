@@ -94,7 +94,7 @@ class HttpServer:
         self._servers: list[web.Server] = []
         self._port_listeners: list[PortListener] = []
         self._answers = Answers()
-        self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol
+        self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol object
         self._ticking: asyncio.TimerHandle | None = None
 
     def _operations(self) -> Iterator[str]:

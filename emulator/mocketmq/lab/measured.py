@@ -21,7 +21,7 @@ class MeasuredSubject(NamedTuple):
     version: str
     ledger: Path  # ledger of the messages sent at the load's rate
     lateness_error_us: int
-    delays: dict[str, str]  # the name of each delay in the ledger, which is a topic or a level number
+    delays: dict[str, str]  # the delays by their names in the ledger, which are topics or level numbers
     notes: list[str]
     saves_per_second: float | None = None
     herd: Path | None = None  # the ledger of messages that were due at one instant

@@ -37,7 +37,7 @@ def _cut(value: object, entries: int, characters: int) -> object:
                 shown.insert(entries // 2, f"… ({len(value) - entries:,} left out; ask for fewer)")
             return shown
         case dict():
-            kept = _ends([*value.items()], max(entries, 64))  # fields rarely make an object long
+            kept = _ends([*value.items()], max(entries, 64))  # objects rarely have many fields
             table = {
                 str(_cut(name, entries, characters)): _cut(one, entries, characters) for name, one in kept
             }

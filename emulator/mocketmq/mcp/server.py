@@ -52,7 +52,7 @@ def make_server(client: Client) -> MCPServer:
             _tool(tools.show_broker, _READS),
             _tool(tools.send_message, _ADDS),
             _tool(tools.find_messages, _READS),
-            _tool(tools.wait_for_messages, _ADDS),  # it can move the clock
+            _tool(tools.wait_for_messages, _ADDS),  # waiting can move the clock
             _tool(tools.show_message, _READS),
             _tool(tools.list_delayed, _READS),
             _tool(tools.advance_clock, _ADDS),

@@ -69,9 +69,9 @@ class Draft(msgspec.Struct):
     flag: int
     sys_flag: int
     reconsume_times: int
-    prepared_offset: int | None = None  # of a committed message: log offset of its half message
-    door: str | None = None  # None: stored by a version that did not record it
-    stored_us: int | None = None  # of a seeded message: its store time; None: now
+    prepared_offset: int | None = None  # log offset of a committed message's half message
+    door: str | None = None  # the front door that accepted it; None: unknown
+    stored_us: int | None = None  # the store time of a seeded message; None: now
 
 
 class StoredMessage(NamedTuple):
@@ -94,7 +94,7 @@ class StoredMessage(NamedTuple):
     due_us: int | None  # the due time of a parked message
     real_queue_key: int | None  # the queue where a parked or half message becomes visible
     parked_offset: int | None  # log offset of a delivered message's parked record
-    prepared_offset: int | None = None  # of a committed message: log offset of its half message
+    prepared_offset: int | None = None  # log offset of a committed message's half message
     door: str | None = None  # the front door that accepted it; None: unknown
     kind: RecordKind = "sent"
 

@@ -66,7 +66,7 @@ _PRIORITY: Final = re.compile(r"\+?[0-9]{1,10}")
 PRIORITY_PROPERTY: Final = TypeProperty(
     PRIORITY,
     "priority",
-    # Properties of messages of another type, whose priority upstream drops.
+    # With one of these properties, a message is of another type, and RocketMQ drops its priority.
     (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY),
     "a delayed, ordered or transactional message cannot have a priority",
 )
@@ -76,7 +76,7 @@ _LITE_TOPIC: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LITE_TOPIC_BYTES}}}")
 LITE_TOPIC_PROPERTY: Final = TypeProperty(
     LITE_TOPIC,
     "lite_topic",
-    # Properties of messages of another type, which upstream puts first (TopicMessageType).
+    # With one of these properties, a message is of another type, which takes precedence (TopicMessageType).
     (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY, PRIORITY),
     "a delayed, ordered or transactional message, or one with a priority, cannot have a lite topic",
 )

@@ -59,7 +59,7 @@ RESERVED: Final = frozenset(
         *("CONSUME_START_TIME", "CORRECTION_FLAG", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET"),
         *("MQ2_FLAG", ORIGIN_MESSAGE_ID, PGROUP, REAL_QID, REAL_TOPIC, "RECONSUME_TIME"),
         *(RETRY_TOPIC, TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
-        # Would have no effect over HTTP.
+        # These properties would have no effect over HTTP.
         *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, TRAN_MSG, "TRAN_PREPARED_QUEUE_OFFSET"),
     }
 )

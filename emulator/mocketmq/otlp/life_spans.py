@@ -61,8 +61,8 @@ class LifeSpans:
         self._topics = topics
         self._clock = clock
         self._resource = resource
-        self._parked_us: dict[int, int] = {}  # wall clock, by the id of the span
-        self._given_back: dict[int, int] = {}  # log offset of the retry, by message and group
+        self._parked_us: dict[int, int] = {}  # when messages were parked by the wall clock, by span id
+        self._given_back: dict[int, int] = {}  # log offset of the retry, by the span id of message and group
 
     def of_record(
         self, record: TracedRecord, began_us: int, ended_us: int, at_us: int

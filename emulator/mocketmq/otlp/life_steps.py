@@ -112,7 +112,7 @@ class LifeSteps:
         self._end = end
         step = CommitStep(wall_us(), self._clock.now_us(), end)
         if len(self._steps) >= MAX_STEPS and isinstance(self._steps[-1], CommitStep):
-            self._steps[-1] = step  # also covers the records of the earlier step
+            self._steps[-1] = step  # the later step also covers the records of the earlier step
         else:
             self._note(step)
 

@@ -83,7 +83,7 @@ def _histogram_point(
         count=total,
         sum=sample.value,
         bucket_counts=counts,
-        explicit_bounds=bounds[:-1],  # without infinity
+        explicit_bounds=bounds[:-1],  # without the last bound, which is infinity
         min=None,
         max=None,
     )

@@ -118,7 +118,7 @@ class TraceExport(Chore):
             self._dropped = self._steps.dropped
 
     async def _of_commit(self, step: CommitStep) -> None:
-        self._next_offset = min(self._next_offset, step.end)  # lower after a restored snapshot
+        self._next_offset = min(self._next_offset, step.end)  # a restored snapshot may end earlier
         while self._next_offset < step.end:
             end = min(self._next_offset + _PAGE, step.end)
             for record in await records_between(self._database, self._next_offset, end):

@@ -63,7 +63,7 @@ class AliyunCluster(ProbedCluster):
         self._session: ClientSession | None = None
         self._topic = self._group = ""
         self._waiting = 0
-        self._waited_from_us = 0  # while a poll waits
+        self._waited_from_us = 0  # start of the waiting poll
 
     async def open(self, topic: str, group: str) -> None:
         """Receive once, which fixes the group's start offsets. Raises ClusterError."""

@@ -130,7 +130,7 @@ class ProbeLedger:
         for each in found:
             delivered_us = each and each.delivered_ms * US_PER_MS
             if delivered_us is not None and due_us - error_us <= delivered_us < due_us:
-                due_us = delivered_us  # not early, because the difference is within the error
+                due_us = delivered_us  # the delivery is not early, because the difference is within the error
             if each and delivered_us is not None:
                 self.error_us = max(self.error_us, error_us, _unseen_us(each, due_us, delivered_us, offset))
             yield LedgerRow(

@@ -57,7 +57,7 @@ class Probing:
         self._progress = progress
         self._is_sent = False
         self._all_received = asyncio.Event()
-        self._last_due_us = 0  # by the local clock
+        self._last_due_us = 0  # latest due time so far, by the local clock
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send and receive until all messages have come, time is up, or ``stop`` is set.
@@ -134,13 +134,13 @@ class Probing:
     # Receive
 
     async def _receive(self, poll: Poll) -> None:
-        # No poll may begin after the last message. A proxy of RocketMQ 5 does not notice at once that a poll
-        # is abandoned, and gives it a message of the next probe, which then receives that message late.
+        # No poll may begin after the last message. A proxy of RocketMQ 5 takes time to notice that a poll is
+        # abandoned, and may give it a message of the next probe, which would then receive this message late.
         while not self._all_received.is_set():
             try:
                 received = await poll()
             except (EmulatorError, KeyError, ValueError):
-                await asyncio.sleep(_AGAIN_S)  # the cluster is down, or refuses for a while
+                await asyncio.sleep(_AGAIN_S)  # the cluster may be down, or refuse requests for a while
             else:
                 for each in received:
                     if each.tells_first_delivery:

@@ -93,7 +93,7 @@ class ClusterRecorder:
         self._begin = plan.begin
         self._name_servers = NameServers(name_servers, connect, lambda _: None)
         self._brokers = RemoteBrokers(connect)
-        self._bases: dict[tuple[str, str], int] = {}  # first number of the queues of a topic on a broker
+        self._bases: dict[tuple[str, str], int] = {}  # number of the first queue of a topic on a broker
         self._sources: list[QueueReader] = []
         self._parked = ParkedMessages()
         self._read = 0

@@ -155,7 +155,7 @@ class Replaying:
             try:
                 await asyncio.shield(sending)
             except asyncio.CancelledError:
-                await sending  # the broker may have stored these messages, so count them
+                await sending  # count these messages, because the broker may have stored them
                 raise
 
     async def _send_topic(self, topic: str, messages: list[tuple[Line, JsonObject]], target_ms: int) -> None:
@@ -166,7 +166,7 @@ class Replaying:
             step_ms = 0
         outgoing = [message for _, message in messages]
         try:
-            if step_ms:  # moves the clock by the same request
+            if step_ms:  # the request that sends the messages also moves the clock
                 answers = await self._broker.send_batch(topic, outgoing, advance=f"{step_ms}ms")
                 self._pace.now_ms = target_ms
             elif len(messages) == 1:

@@ -20,7 +20,7 @@ class WriterThread:
     """
 
     def __init__(self, name: str, what: str, file: RecordingWriter, write: Callable[[], None]) -> None:
-        self.has_ended = False  # nothing more is recorded
+        self.has_ended = False  # whether the recording has ended
         self._what = what
         self._file = file
         self._write = write

@@ -32,7 +32,7 @@ class Relay(Generic[A]):
         self._tell = tell
         self._serving: dict[Partition[A], Serving[A]] = {}
         self._announcing: asyncio.Task[None] | None = None
-        self._before = RelayFigures()  # totals of partitions that this relay gave up
+        self._before = RelayFigures()  # totals of partitions that this relay no longer owns
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then leave the group. Raises RelayError."""

@@ -24,7 +24,7 @@ GRACE_S: Final = 10.0
 """Real seconds that running steps get to finish when the partition is released."""
 MOST_ASIDE: Final = 10_000
 """Maximum number of messages that are set aside for a retry while others are served."""
-_LONGEST_REST_S: Final = 1.0  # because the wall clock may be set
+_LONGEST_REST_S: Final = 1.0  # waits are short, because the wall clock may be set
 _TIDYING_S: Final = 60.0
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class _Hold(Generic[A]):
         self._serving = serving
         self._partition = serving.partition
         self._over = asyncio.Event()
-        self._news = asyncio.Event()  # a message may be due earlier, or the hold has ended
+        self._news = asyncio.Event()  # set when a message may be due earlier, or the hold has ended
 
     def end(self) -> None:
         """End the hold after the running steps end."""

@@ -66,7 +66,7 @@ class Shelf:
             if isinstance(one, Settled):
                 if entry.number <= self._highest:
                     self._store.forget([entry])
-            elif entry not in left:  # else this log also settles it, and the settlement always comes later
+            elif entry not in left:  # otherwise a later record of this log settles the message
                 if entry.number <= self._highest:
                     self._store.forget([entry])
                 self._store.write(entry, _packed(one))

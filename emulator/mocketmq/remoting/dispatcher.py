@@ -48,7 +48,7 @@ class Served(NamedTuple):
     code: str
     answer: int
     is_oneway: bool
-    was_held: bool  # as a long poll
+    was_held: bool  # whether the request was held as a long poll
 
 
 class Dispatcher:
@@ -87,7 +87,7 @@ class Dispatcher:
             for code, request in self._load_others().items():
                 self._requests.setdefault(code, request)
                 self._labels.setdefault(code, str(code))
-            self._has_others = True  # set last, because the import may fail
+            self._has_others = True  # set last, so that a failed import is repeated
 
     def _find(self, code: int) -> Request | None:
         request = self._requests.get(code)
@@ -173,7 +173,7 @@ class Dispatcher:
                 refusal = at_broker(refusal, channel.share)
             response = refused(refusal, self._settings.server_version)
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
-                given = refusal.answer  # if the handler refused a send, nothing is stored: keep the refusal
+                given = refusal.answer  # if the handler itself refused the send, keep its refusal
                 is_stored = given.code == ResponseCode.SUCCESS
                 response = replace(given, code=response.code, remark=response.remark) if is_stored else given
         was_held = self.long_poll(command.code) is not None and self._broker.polls.has_held

@@ -141,7 +141,7 @@ class HeldDeliveries:
         self._parked_queue = topics.get(TIMER_TOPIC).queues[0]
         self._level_queues = topics.levels
         self._changed = changed
-        self._records: dict[int, str] = {}  # the holding rule of each message, by record; without repeats
+        self._records: dict[int, str] = {}  # rule that holds a message, by record; without repeats
         self._next_us: int | None = None
         self._last_us: dict[str, int] = {}  # the latest release by rule
         faults.while_removed.append(lambda batch, fault: self.release(batch, fault.name))
@@ -257,7 +257,7 @@ class HeldDeliveries:
         release_us = fires_us + fault.draw_us()
         if kind == "throttle":
             release_us = max(fires_us, last_us + fault.interval_us)
-        elif kind == "deliver-late":  # never before messages held earlier
+        elif kind == "deliver-late":  # never overtakes a message held earlier
             release_us = max(release_us, last_us)
         self._last_us[fault.name] = release_us
         return release_us

@@ -49,8 +49,8 @@ class Level:
         self.next_offset = next_offset
         self.saved_offset = next_offset
         self.ahead: deque[Parked] = deque()
-        self.read_to = next_offset  # messages below are delivered, settled or in ``ahead``
-        self.settled: set[int] = set()  # offsets of cancelled or forced messages from the delay offset on
+        self.read_to = next_offset  # messages below this offset are delivered, settled or in ``ahead``
+        self.settled: set[int] = set()  # offsets, not below the delay offset, of cancelled or forced messages
 
     @property
     def pending(self) -> int:

@@ -134,7 +134,7 @@ class LevelQueues:
         await self.read_ahead()
         pass_point("delivery.picked")
         yield partial(self._due_now, until_us, picked_us)
-        with suppress(StoreError):  # deliveries are already committed, and the next call reads again
+        with suppress(StoreError):  # the deliveries are committed, and the next call reads again
             await self.read_ahead()
 
     async def read_ahead(self) -> None:

@@ -222,7 +222,7 @@ class SchemeSet:
         pages = [await one.page(after, limit, which, max_bytes) for one in self._all]
         return _merged_pages(pages, limit, max_bytes)
 
-    # Cancelling and forcing by hand, in an intervention of the timer; durable after the intervention
+    # Cancelling and forcing on request, in an intervention of the timer, and durable after it
 
     async def cancel(self, messages: Sequence[StoredMessage]) -> None:
         """Cancel all of these messages, or none. Raises NotPendingError if a message is not pending."""

@@ -90,7 +90,7 @@ class Checkpoints:
         if (await self._copy(connection)).pages < LONG:
             return
         began_us = steady_us()
-        log = await self._copy(connection)  # takes about as long as the final checkpoint
+        log = await self._copy(connection)  # the final checkpoint will take about as long
         is_quick = steady_us() - began_us <= QUICK_US
         if (is_quick and log.done == log.pages) or log.pages >= TOO_LONG * LONG:
             await self._copy_alone(connection)
@@ -113,7 +113,7 @@ class Checkpoints:
 
 def is_failed_sync(error: Exception) -> bool:
     """Whether SQLite could not sync a file."""
-    code = getattr(error, "sqlite_errorcode", None)  # errors raised by the sqlite3 module itself have no code
+    code = getattr(error, "sqlite_errorcode", None)  # errors of the sqlite3 module itself have no code
     return code in (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 

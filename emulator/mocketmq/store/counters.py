@@ -17,7 +17,7 @@ SAVE_NEXT_LOG_OFFSET = (
 _SAVE_BROKERS = "INSERT OR REPLACE INTO counters VALUES ('brokers', ?)"
 _LAST_RUN = "SELECT run, clock, started_wall_us, started_us FROM runs ORDER BY run DESC LIMIT 1"
 _LAST_MOVE = "SELECT wall_us, to_us FROM clock_moves WHERE run = ? ORDER BY move DESC LIMIT 1"
-# Columns are named, because a connection that was opened before an upgrade may not know the newest ones yet.
+# Columns are named, because a connection opened before an upgrade may not know the newest columns yet.
 # SQLite reloads the schema when it meets an unknown name, but not for a wrong number of values.
 _BEGIN_RUN = (
     "INSERT INTO runs (run, started_wall_us, started_us, version, host, profile, clock, levels, durability,"
@@ -38,12 +38,12 @@ class Past(NamedTuple):
     """What the store remembers of earlier runs. Instants in emulated microseconds, 0 if there was none."""
 
     next_log_offset: int
-    last_store_us: int  # of the newest message
-    last_us: int  # the latest instant that any run has reached, as far as recorded
+    last_store_us: int  # store time of the newest message
+    last_us: int  # the latest recorded instant of all runs
     mark: Mark | None  # the last setting of the last run's clock
     run: int  # the number of the last run, 0 if none
     keys_indexed_to: int
-    brokers: int  # of the cluster
+    brokers: int  # number of brokers of the cluster
 
 
 async def read_past(database: Database) -> Past:

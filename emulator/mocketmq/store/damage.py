@@ -82,7 +82,7 @@ def schema_of(database: Path) -> str | None:
 
 def is_damage(error: Exception) -> bool:
     """Whether this error, one of ``ERRORS``, was raised because the file is damaged."""
-    code = getattr(error, "sqlite_errorcode", None)  # errors raised by the sqlite3 module itself have no code
+    code = getattr(error, "sqlite_errorcode", None)  # errors of the sqlite3 module itself have no code
     is_known = code is not None and code & 0xFF in _CODES
     return is_known or isinstance(error, UnicodeDecodeError) or _NOT_TEXT in str(error)
 

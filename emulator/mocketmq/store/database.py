@@ -127,7 +127,7 @@ class Database:
         try:
             connections.append(await _connect(path, pragmas, direct.append, check_same_thread=False))
             await _bring_up_to_date(connections[0], path)
-            await connections[0].execute_fetchall("PRAGMA busy_timeout=0")  # see write_connection
+            await connections[0].execute_fetchall("PRAGMA busy_timeout=0")  # write_connection.py says why
             while not in_memory and len(connections) <= READERS:
                 connections.append(await connect_reader())
         except BaseException as error:
@@ -224,7 +224,7 @@ class Database:
         """Detach a snapshot, even one that a cancelled or failed caller of :meth:`attached` left behind."""
         direct = self._direct
         if direct.in_transaction:
-            direct.rollback()  # SQLite locks the snapshot until then
+            direct.rollback()  # SQLite locks the snapshot until the rollback
         if any(name == "snapshot" for _, name, _ in direct.execute("PRAGMA database_list")):
             direct.execute("DETACH snapshot")
             direct.execute(f"PRAGMA main.cache_size=-{CACHE_KB}")
@@ -345,7 +345,7 @@ def _pragmas(in_memory: bool) -> Sequence[str]:
         return ("temp_store=MEMORY",)
     return (
         "temp_store=MEMORY",
-        # SQLite syncs the log before a checkpoint, the database after it, and the header of a restarted log.
+        # SQLite syncs the log before a checkpoint, the database after it, and the header of a new log.
         # These syncs keep the file consistent; Database.sync makes commits durable.
         "synchronous=NORMAL",
         "wal_autocheckpoint=0",  # SQLite does not report a failed sync in an automatic checkpoint

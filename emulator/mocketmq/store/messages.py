@@ -29,8 +29,8 @@ _RECORD = 91
 _LOOK = 200
 """Number of messages whose properties are read before other tasks get a turn."""
 
-# SQLite knows the length of a body without reading it. To read the columns after the body, however, SQLite
-# follows all its pages. Queries for tags or properties are therefore not quick, however few rows they select.
+# SQLite knows the length of a body without reading the body. To read the columns after the body, SQLite
+# reads all pages of the body. Queries for tags or properties are therefore slow even for a few rows.
 _SIZES_AT = "SELECT log_offset, length(body) FROM messages WHERE log_offset IN ({})"
 _SIZES_IN = (
     "SELECT * FROM (SELECT log_offset, length(body) AS size FROM messages WHERE queue_key = ?"

@@ -29,7 +29,7 @@ _SAVE = (
     " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     f" {_APPEND.format(_TAKEN)}, times = excluded.times, first_taken_us = excluded.first_taken_us,"
     " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
-    " settled_us = NULL, outcome = NULL"  # settled before the group was reset to an earlier offset
+    " settled_us = NULL, outcome = NULL"  # a settled row is opened again after the group's offset is reset
 )
 _SET_VISIBLE = (
     "UPDATE receipts SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND log_offset = ?"
@@ -47,7 +47,7 @@ _SAVE_SETTLED = (
 _DELETE_OF_GROUP = "DELETE FROM receipts WHERE group_name = ?"
 _DELETE_OF_QUEUE = "DELETE FROM receipts WHERE queue_key = ?"
 _DELETE = "DELETE FROM receipts WHERE group_name = ? AND log_offset = ?"
-DELETE_RECEIPTS = (  # names the groups so as to use the primary key, because there may be very many rows
+DELETE_RECEIPTS = (  # names all groups to use the primary key, because the table may be very large
     "DELETE FROM receipts WHERE group_name IN (SELECT name FROM groups) AND log_offset = ?"
 )
 _RECEIPTS = """

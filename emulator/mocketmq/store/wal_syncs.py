@@ -43,7 +43,7 @@ class WalSyncs:
         self._sync = sync
         self._commits = 1  # starts at 1: a killed broker may have left unsynced commits
         self._synced = 0  # number of commits covered by finished syncs
-        self._promises: list[Promise] = []  # for the next sync
+        self._promises: list[Promise] = []  # promises that wait for the next sync
         self._syncing: Sequence[Promise] = ()
         self._task: asyncio.Task[None] | None = None
         self._executor = ThreadPoolExecutor(1, "wal-sync")

@@ -93,9 +93,9 @@ class Writer:
         self._syncs = WalSyncs(database.sync if database.is_synced else None)
         self._arrived: asyncio.Future[None] | None = None  # what the idle task waits for
         self._formed: Formed | None = None  # a transaction that the task is to run first
-        self._is_committing = False  # listeners are being called for a transaction that the task did not run
-        self._defect: Exception | None = None  # what such a listener has raised
-        self._is_held = False  # work that arrives does not wake the task
+        self._is_committing = False  # calling listeners for a transaction that the task did not run
+        self._defect: Exception | None = None  # the exception that such a listener raised
+        self._is_held = False  # while true, new work does not wake the task
         self._closing = False
         self._on_arrival = on_arrival
         self.task = asyncio.create_task(self._run(), name="writer")
@@ -131,7 +131,7 @@ class Writer:
             await self._finish_waiting()
             raise cancelled
         finally:
-            del cancelled  # its traceback refers to this call
+            del cancelled  # breaks a reference cycle through the traceback
 
     def put(self, work: Work, waiter: Waiter, *, alone: bool = False, until: Until = "durable") -> None:
         """Like ``commit``, but do not wait. ``waiter`` gets the result or the error later.
@@ -248,7 +248,7 @@ class Writer:
                 continue
             self._succeed(formed, began_us)
             if self._waiting:
-                await asyncio.sleep(0)  # the transaction may have run on this thread, and let nobody else run
+                await asyncio.sleep(0)  # lets other tasks run, even if the transaction ran on this thread
 
     def _succeed(self, formed: Formed, began_us: int) -> None:
         batch, told, promises = formed

@@ -93,7 +93,7 @@ def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
     wanted = options.wanted(request.node)
     broker = _brokers_of(request.config).ready(wanted.start)
     request.node.stash[_broker] = broker
-    request.node.stash[_has_failed] = False  # an earlier attempt of this test may have failed
+    request.node.stash[_has_failed] = False  # an earlier run of this test may have failed
     try:
         broker.reset_for_test(wanted.topics, wanted.seeds, forget=wanted.forgets, snapshot=wanted.snapshot)
     except EmulatorError as error:

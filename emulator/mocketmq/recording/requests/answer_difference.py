@@ -139,7 +139,7 @@ def _lists(
         return
     are_scalars = all(isinstance(each, str | int) for each in (*recorded, *found))
     if are_scalars and sorted(map(str, recorded)) == sorted(map(str, found)):
-        return  # the order of scalars rarely matters
+        return  # lists of scalars may differ in their order
     for number, (one, other) in enumerate(zip(recorded, found, strict=True)):
         yield from _parted((*path, str(number)), one, other, values, owner)
 

@@ -104,7 +104,7 @@ def _wait_of_json(form: Form) -> int:
         return 0
     document = object_in(form)
     if "advance" in document:
-        return 0  # it moves the clock, so the replay sends it at the time of its request
+        return 0  # the request moves the clock, so the replay sends it at the recorded time of the request
     if "wait" in document:
         try:
             return parse_duration_us(str(document["wait"])) // US_PER_MS

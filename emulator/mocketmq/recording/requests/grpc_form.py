@@ -28,7 +28,7 @@ def request_form(request: GrpcRequestRead, masks: Masks) -> dict[str, Any]:
         return form | {"omitted": f"{len(request.body)} bytes"}
     try:
         return form | {"message": _document(_request_type(request.rpc), request.body, masks)}
-    except json_format.SerializeToJsonError as error:  # JSON has no times beyond the year 9999
+    except json_format.SerializeToJsonError as error:  # protobuf's JSON has no times after the year 9999
         return form | {"omitted": str(error)}
 
 

@@ -96,7 +96,7 @@ def _masked_path(path: str, masks: Masks) -> str:
         hidden = value
         if own := _OF_QUERY.get(name):
             hidden = quote(masks.properties({own: unquote(value)})[own])
-        elif name == "text":  # of bodies
+        elif name == "text":  # the text of a body
             hidden = STARS
         parts.append(name + equals + hidden)
     return before + mark + "&".join(parts)
@@ -117,7 +117,7 @@ def _masked_xml(text: str, masks: Masks) -> str:
         return f"{opening}{html.escape(content, quote=False)}</"
 
     hidden, count = _ELEMENT.subn(masked, text)
-    # Content that is not plain text, such as CDATA, is not found.
+    # If an element was not matched, for example because of CDATA, mask the whole text.
     return hidden if count == len(re.findall(_OPENING, text)) else STARS
 
 

@@ -114,7 +114,7 @@ def command_of(form: Mapping[str, Any], opaque: int, change: Callable[[str, str]
     return Command(
         code=form["code"],
         opaque=opaque,
-        flag=0,  # oneway requests also get an answer, which shows when they are done
+        flag=0,  # even oneway requests, because a response shows when they are done
         language=form["language"],
         version=form["version"],
         serialization=form["serialization"],
@@ -147,7 +147,7 @@ def _masked_send(code: int, ext: dict[str, str], body: bytes, masks: Masks) -> t
     flags = int(text) if text.isdecimal() and len(text) < 10 else 0
     content, compression = unpacked(body, flags, INFLATED)
     if is_trace_topic(ext.get("topic", ext.get("b", ""))):
-        hidden = STARS.encode()  # traces repeat keys and tags of other messages
+        hidden = STARS.encode()  # trace messages contain keys and tags of other messages
     else:
         hidden = masks.body(content, is_plain=compression is None)
     if hidden is content:

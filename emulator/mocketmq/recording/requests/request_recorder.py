@@ -74,7 +74,7 @@ class RequestRecorder:
         )
         self._unanswered: dict[int, _Unanswered] = {}
         self._open: dict[int, set[int]] = {}  # numbers of unanswered requests, by connection
-        self._brokers: dict[int, int] = {}  # indexes of brokers that connections reached, if not the first
+        self._brokers: dict[int, int] = {}  # index of the broker by connection, unless it is the first broker
         begun = {
             f"{each.topic}/{each.queue_id}": each.next_offset for each in topics.queues if each.next_offset
         }
@@ -198,14 +198,14 @@ class RequestRecorder:
                 )
             case "answer":
                 asked = self._unanswered.pop(event.number, None)
-                if asked is None:  # its client has left
+                if asked is None:  # the client has disconnected
                     return None
                 self._open[asked.connection].discard(event.number)
                 content = self._answer(event.reported, asked.code, asked.rpc)
                 return RequestEvent(kind="answer", at_ms=at_ms, number=event.number, content=content)
             case "left":
                 unanswered = self._open.pop(event.connection, None)
-                if unanswered is None:  # it sent no request
+                if unanswered is None:  # the client sent no request
                     return None
                 for number in unanswered:
                     del self._unanswered[number]

@@ -132,7 +132,7 @@ class RequestReplay:
         """Read from the recorded answers what the replay needs to know before it sends the requests."""
         with RecordingReader(self._recording.path) as recording:
             running: dict[int, RequestEvent] = {}
-            overtaken: set[int] = set()  # requests that were running when a poll found messages
+            overtaken: set[int] = set()  # requests in progress when a poll found messages
             run = 0
             for _, event in events_in(recording):
                 if event.kind == "start":
@@ -171,7 +171,7 @@ class RequestReplay:
                 asked = self._asked.pop(event.number, None)
                 if asked is not None:
                     await self._answer(asked, event, target_ms)
-                    if asked.form.get("path") == _RESET:  # this may set the clock back
+                    if asked.form.get("path") == _RESET:  # a reset may set the clock back
                         await self.pace.begin()
                         target_ms = self._target_ms(event)
                 await self.pace.reach(target_ms)

@@ -154,7 +154,7 @@ class ValueMap:
     def _is_near(self, recorded_ms: int | None, found_ms: int | None) -> bool:
         if recorded_ms is None or found_ms is None:
             return False
-        asked = self._times.get(str(recorded_ms))  # a time of the client, which the answer repeats
+        asked = self._times.get(str(recorded_ms))  # a time in the request, which the response repeats
         if asked is not None and abs(found_ms - int(asked)) <= TOLERANCE_MS:
             return True
         return abs(found_ms - recorded_ms - self.shift_ms) <= TOLERANCE_MS

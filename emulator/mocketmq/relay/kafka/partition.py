@@ -43,9 +43,9 @@ from mocketmq.relay.shelf import BATCH
 log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 1_000
-_BACKOFF_MS: Final = 20  # Kafka demands a retry while it completes the previous transaction
+_BACKOFF_MS: Final = 20  # Kafka asks for a retry while it completes the previous transaction
 _BATCH_BYTES: Final = 256 << 10  # limit on the size of one partition's records in a request
-_LARGEST_REQUEST_BYTES: Final = 64 << 20  # large enough that only the broker limits the size
+_LARGEST_REQUEST_BYTES: Final = 64 << 20  # so large that only the broker limits the size
 _LOG_BYTES: Final = 8 << 20  # limit on one read of the log
 _CLOSING_S: Final = 3.0
 _SLOW_S: Final = 10
@@ -55,7 +55,7 @@ _OF_THE_MESSAGE: Final = (
     PolicyViolationError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
-    UnknownError,  # also errors without a name in the client, such as that for a message without a key
+    UnknownError,  # errors unknown to the client, such as the error for a message without a key
 )
 """Errors with which a broker rejects a single message."""
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class KafkaPartition:
         self._reader: AIOKafkaConsumer | None = None
         self._writing = asyncio.Lock()
         self._was_fenced = False
-        self._unfit: dict[str, str] = {}  # reasons by id, for messages that are known to be unfit
+        self._unfit: dict[str, str] = {}  # reasons why messages are unfit, by id
         self._alone: set[str] = set()  # ids of refused messages, each of which is retried alone
         self._bare: set[str] = set()  # ids of messages with content that even the refused topic rejects
         self._closing: set[asyncio.Task[None]] = set()
@@ -322,7 +322,7 @@ class KafkaPartition:
         await asyncio.gather(*map(self._stop, parts))
 
     async def _stop(self, part: AIOKafkaConsumer | AIOKafkaProducer) -> None:
-        # In a task, because closing cancels the producer's own tasks and passes that cancellation on.
+        # In a task, because stopping cancels the producer's own tasks, and raises their CancelledError here.
         task = asyncio.create_task(part.stop())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

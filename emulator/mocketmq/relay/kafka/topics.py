@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _LARGEST_BYTES: Final = 32 << 20
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
-    "min.cleanable.dirty.ratio": "0.1",  # a takeover must read everything that is not compacted yet
+    "min.cleanable.dirty.ratio": "0.1",  # low, because a takeover reads all that is not compacted
     "segment.ms": str(3_600_000),
     "max.message.bytes": str(_LARGEST_BYTES),  # a message is slightly larger here than in the delay topic
 }

@@ -57,7 +57,7 @@ class RocketCluster:
         self._membership = Membership(group, (topics.delayed, topics.pending))
         self._locks = Locks(group, self._membership.client_id, lock_us)
         self._real_topics = RealTopics(self._name_servers, self._brokers, group)
-        self._partitions: dict[tuple[RemoteBroker, int], RocketPartition] = {}  # queues of the whole group
+        self._partitions: dict[tuple[RemoteBroker, int], RocketPartition] = {}  # queues of all members
         self._mine: list[RocketPartition] | None = None
         self._news = asyncio.Event()
         self._changes = asyncio.Event()

@@ -108,7 +108,7 @@ def to_keep(pending: RelayedMessage) -> MessageContent:
         RELAY_PACKING: str(message.sys_flag),
         RELAY_PROPERTIES: json.dumps(message.properties, ensure_ascii=False),
     }
-    if UNIQ_KEY in message.properties:  # so that the record can be found by the id
+    if UNIQ_KEY in message.properties:  # tools can then find the record by the id
         properties[UNIQ_KEY] = message.properties[UNIQ_KEY]
     return MessageContent(properties, message.body, message.flag)
 

@@ -55,7 +55,7 @@ class RocketPartition:
         self.refused = 0
         self._hold = Hold(self.delayed)
         self.next_offset = 0
-        self._judged: dict[str, RelayedMessage | UnfitMessageError | None] = {}  # None: already refused
+        self._judged: dict[str, RelayedMessage | UnfitMessageError | None] = {}  # None: refused already
         self._owed: list[RelayedMessage] = []  # sent, but not settled yet
         self._sends = asyncio.Semaphore(_MOST_SENDS)
         self._committed_us = self._carried_us = 0
@@ -146,7 +146,7 @@ class RocketPartition:
     async def _refuse(self, message_id: str, message: MessageContent, error: UnfitMessageError) -> None:
         try:
             await self._refused.append(to_refuse(message_id, message, str(error)))
-        except UnfitMessageError:  # with the reason, the message is too large
+        except UnfitMessageError:  # the reason has made the message too large
             await self._refused.append(
                 to_refuse(message_id, MessageContent({}, str(error).encode()), str(error))
             )
@@ -165,7 +165,7 @@ class RocketPartition:
         left: list[RelayedMessage] = []
         await _all(self._send_all(lane, left) for lane in lanes.values())
         self._owed += left
-        with suppress(ClusterError):  # the next call begins with settling
+        with suppress(ClusterError):  # the next call begins by settling these messages
             await self._settle()
         return {each.id for each in left}
 

@@ -94,7 +94,7 @@ class PendingLog:
 
     async def settle(self, left: Collection[RelayedMessage]) -> None:
         """Append records that settle these messages."""
-        async with self._appending:  # after every record of these messages
+        async with self._appending:  # the records that settle messages must come after the messages' own
             offset = await self.queue.append(to_settle(left))
         self._end = max(self._end, offset + 1)
         for each in left:

@@ -114,10 +114,10 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._reader = FrameReader()
         self._requests = RequestsInProgress(hub, self._account)
         self._out: list[bytes] = []
-        self._lost: list[Command] = []  # received while cut off; served later, as TCP would retransmit them
+        self._lost: list[Command] = []  # received while cut off; served later, like TCP retransmissions
         self._lost_bytes = 0
         self._ends_turn_soon = False
-        self._is_new = True  # nothing has been received
+        self._is_new = True  # nothing has been received yet
         self._is_paused = False
         self._is_stopping = False
         self._is_broken = False
@@ -287,7 +287,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             self._answer(command, answer, None)
         self._requests.end_fast(run)
         if self._requests.is_fast_path_idle:
-            self._end_turn()  # no response is left to wait for
+            self._end_turn()  # all responses are ready
         else:
             self._end_turn_soon()
 

@@ -134,12 +134,12 @@ class MessageMemory:
             while loads:
                 load = loads.popleft()
                 self._count -= 1
-                if load.has_room is not None and not load.has_room.done():  # else the request was cancelled
+                if load.has_room is not None and not load.has_room.done():  # otherwise it was cancelled
                     load.settle(self.most)
                     load.has_room.set_result(None)
                     break
             if loads:
-                self._waiting[connection] = loads  # behind the other connections
+                self._waiting[connection] = loads  # to the end of the queue
 
     def _check_later(self) -> None:
         if self._checking is None:

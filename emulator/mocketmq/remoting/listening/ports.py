@@ -246,7 +246,7 @@ def _bind(host: str, port: int, option: str, *, is_picked: bool = False) -> Sock
         for family, kind, protocol, _, address in dict.fromkeys(found):
             one = socket.socket(family, kind, protocol)
             bound.append(one)
-            if _REUSES and port and not is_picked:  # an earlier process may have used the port just before
+            if _REUSES and port and not is_picked:  # a process that has just ended may have used the port
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

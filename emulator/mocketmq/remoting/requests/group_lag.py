@@ -233,7 +233,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
     while left and start < queue.next_offset:
         pulled = await call.broker.pull.browse(topic, queue_id, start, left, max_bytes=_READ_BYTES)
         if not pulled.messages:
-            break  # retention has removed them
+            break  # retention has removed the messages
         entries += [_entry(call, queue, message) for message in pulled.messages]
         left, start = left - len(pulled.messages), pulled.next_offset
     body["queueData"] = entries

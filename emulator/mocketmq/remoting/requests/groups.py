@@ -42,8 +42,8 @@ _EFFECTIVE: Final = {
     "consumeEnable",
     "consumeBroadcastEnable",
     "notifyConsumerIdsChangedEnable",
-    "consumeMessageOrderly",  # by gRPC
-    "groupRetryPolicy",  # by gRPC
+    "consumeMessageOrderly",  # effective over gRPC
+    "groupRetryPolicy",  # effective over gRPC
 }
 
 

@@ -81,7 +81,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     if limit > 0:
         load = call.channel.load()
         await load.wait_for_room()
-        share = call.channel.share  # tools ask all brokers of a topic
+        share = call.channel.share  # only this broker's queues, because tools ask all brokers of a topic
         found = await broker.histories.query(
             header.topic, header.key, limit, from_us, to_us, _MAX_BYTES, share
         )

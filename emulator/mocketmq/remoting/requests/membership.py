@@ -115,7 +115,7 @@ async def check_client_config(call: RemotingCall[NoHeader]) -> Response:
     """Check that the broker can apply a client's filter. Tags need no check."""
     wanted = object_of(call.command.body).get("subscriptionData")
     if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
-        await prepare(_kind(wanted))  # now, because the next heartbeat cannot wait for it
+        await prepare(_kind(wanted))  # prepare now, because the next heartbeat cannot wait
         filter_of(str(wanted.get("subString") or ""), _kind(wanted), "Invalid MessageSelector. ")
     return Response()
 

@@ -101,7 +101,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
             if header.max_msg_nums > 0
             else f"maxMsgNums is {header.max_msg_nums}; allowed: 1 to {MAX_POPPED}",
         )
-    if len(header.attempt_id) > MAX_TEXT:  # each queue keeps the id of its last ordered pop
+    if len(header.attempt_id) > MAX_TEXT:  # bounded, because each queue keeps the id of its last ordered pop
         raise InvalidArgumentError("attemptId", header.attempt_id, f"up to {MAX_TEXT} characters")
     invisible_us = checked_invisible_us(header.invisible_time)
     target = await _target(call)
@@ -158,7 +158,7 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
         counts.append((named, offset, one.times - 1))
         records.append(_record(call, one, queue, offsets[named][0]))
     for some in offsets.values():
-        some.sort()  # as clients expect; in a pop by priority, redeliveries follow new messages
+        some.sort()  # clients expect this order, but a pop by priority puts redeliveries last
     ext = {
         **_times(taken[0].pop_ms, header.invisible_time, popped.rest, header.order),
         "startOffsetInfo": start_offsets(offsets),

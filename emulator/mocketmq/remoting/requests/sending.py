@@ -82,7 +82,7 @@ def begin_to_send(calls: Iterable[RemotingCall[SendMessageHeader]], reply: Reply
     """Begin to store plain messages, that is, no batch, half message, retry or timed message."""
     begun: list[RemotingCall[SendMessageHeader]] = []
     messages: list[Message] = []
-    born_us: dict[int, int] = {}  # by born timestamp, which most messages of a run share
+    born_us: dict[int, int] = {}  # most messages of a run share a born timestamp
     for call in calls:
         header = call.header
         if header.batch:
@@ -122,7 +122,7 @@ async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]
         raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
     entries = decode_batch(call.command.body)
     common = decode_properties(call.header.properties)
-    common.pop(UNIQ_KEY, None)  # 5.x clients would take messages with the same key for one message
+    common.pop(UNIQ_KEY, None)  # 5.x clients would take messages with the same key for a single message
     return await call.broker.sender.send_together(_batch_message(call, entry, common) for entry in entries)
 
 

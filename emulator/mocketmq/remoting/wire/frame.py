@@ -27,7 +27,7 @@ class FrameReader:
 
     def __init__(self) -> None:
         self._partial = bytearray()
-        self._wanted = 0  # total bytes needed before the next attempt to read
+        self._wanted = 0  # number of bytes needed before the next attempt to decode
 
     @property
     def buffered(self) -> int:
