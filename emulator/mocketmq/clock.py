@@ -123,7 +123,7 @@ class Clock:
         return remaining_us / self.rate / US_PER_S if self.rate else None
 
     def reach(self, instant_us: int) -> None:
-        """Set the clock forward to a later instant. This delivers nothing, unlike the timer's ``move``."""
+        """Set the clock forward to a later instant. Delivers nothing, unlike the timer's ``move``."""
         ticks = self._ticks()
         moved_us = instant_us - self._at(ticks)
         if moved_us > 0:
@@ -206,10 +206,10 @@ class Mark(NamedTuple):
 def start_instant_us(mode: str, wall_now_us: int, last_us: int, mark: Mark | None) -> int:
     """The time at which a clock starts on a store that was used before.
 
-    ``last_us`` is the latest instant in the store, or 0; ``mark`` is the last run's clock when last set. That
-    clock counts as having run until now, so a restart never sets time back, in any mode. A manual clock, or a
-    clock with the same rate, starts at the time reached, so messages that were due in two emulated hours
-    still are. Other clocks start at the wall clock's time if it is later.
+    ``last_us`` is the latest instant in the store, or 0; ``mark`` is the last run's clock when last set. The
+    last run's clock counts as having run until now, so a restart never sets time back, in any mode. A manual
+    clock, or a clock with the same rate, starts at the time reached, so messages that were due in two
+    emulated hours still are. Other clocks start at the wall clock's time if it is later.
     """
     reached_us = last_us if mark is None else max(last_us, mark.now_us(wall_now_us))
     if mode == "manual":

@@ -1,8 +1,8 @@
 """The demo, which plays a day of delayed messages through a real broker, and checks what consumers receive.
 
-The demo starts a broker in another process and moves the broker's clock through the day. It sends a shop's
-messages over all delay levels. Consumer groups receive them and sometimes give a message back. The demo
-itself computes the expected due times, so that the check does not rely on the broker.
+The demo starts a broker in another process and moves the broker's clock through the day. The demo sends a
+shop's messages over all delay levels. Consumer groups receive them and sometimes give a message back. The
+demo itself computes the expected due times, so that the check does not rely on the broker.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Tallies:
         self._expected[message_id, attempt] = tally, due_ms
 
     def received(self, message: JsonObject) -> None:
-        """Count a received message. It became visible when its record was stored."""
+        """Count a received message. A message became visible when its record was stored."""
         key = message["message_id"], message["attempt"]
         if key not in self._expected:
             self.unknown += 1

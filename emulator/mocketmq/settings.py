@@ -133,7 +133,7 @@ class GroupDeclaration(Declaration, frozen=True, kw_only=True):
 
 
 class BrokerDeclaration(Declaration, frozen=True, kw_only=True):
-    """A declared broker of the cluster. Ports default to those of brokers that are not declared."""
+    """A declared broker of the cluster. By default, ports are as for brokers that are not declared."""
 
     name: str = _setting(None, rules.BROKER)
     id: int | None = _setting("", rules.MASTER_ID, "id in routes")

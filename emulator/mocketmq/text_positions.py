@@ -1,7 +1,7 @@
 """Where each value of a TOML or JSON text is, so that errors name a line and a column.
 
 The standard parsers give no positions of values. These functions read a text that such a parser has accepted,
-so they need not detect mistakes. They run only once there is an error to report.
+so they need not detect mistakes. The functions run only once there is an error to report.
 """
 
 import json

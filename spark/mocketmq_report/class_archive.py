@@ -1,8 +1,8 @@
 """Keeps an archive of the classes of Spark's JVM, so that later JVMs start faster.
 
-This is Java's application class-data sharing: a JVM writes its loaded classes to an archive when it ends, and
-later JVMs map the archive into memory. An archive fits a single Java version and set of jars; a JVM ignores
-any other archive.
+The technique is Java's application class-data sharing: a JVM writes its loaded classes to an archive when it
+ends, and later JVMs map the archive into memory. An archive fits a single Java version and set of jars; a JVM
+ignores any other archive.
 """
 
 import fcntl

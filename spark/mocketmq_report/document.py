@@ -136,7 +136,7 @@ class Stage(Struct, kw_only=True):
 
     Stages of consumers exclude the time that moves of the clock skipped. ``total`` is the time from born to
     acknowledged without this time and without the requested delay, over the messages that have all stages.
-    The ``complete_sum_us`` of the other stages covers the same messages, and their sum is that of ``total``.
+    The other stages' ``complete_sum_us`` cover the same messages, and add up to the sum of ``total``.
     """
 
     dimension: StageDimension  # a consumer group has only the stages of consumers

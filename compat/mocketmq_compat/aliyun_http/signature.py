@@ -19,7 +19,7 @@ MAX_SKEW: Final = timedelta(minutes=15)
 
 _EXAMPLE: Final = "Tue, 11 Apr 2017 10:09:19 GMT"
 _IN_ANOTHER_LANGUAGE: Final = re.compile(r"\S+ \d\d? \S+ \d{4} \d\d:\d\d:\d\d GMT")
-"""Date of a Python client in its locale's language. It is part of the signed text, but is not checked."""
+"""Date of a Python client in its locale's language. The date is signed, but not checked."""
 
 
 def check_signature(
@@ -99,8 +99,8 @@ def _check_date(text: str) -> None:
 def check_digest(given: str | None, content: bytes) -> None:
     """Raise AliyunError ``InvalidDigest`` for a wrong ``Content-MD5``; the header may be missing.
 
-    It may be base64 of the digest (RFC 1864), the digest in hex, or base64 of that hex text, as Aliyun's
-    clients send.
+    The header may be base64 of the digest (RFC 1864), the digest in hex, or base64 of the hex text, which
+    Aliyun's clients send.
     """
     if not given:
         return

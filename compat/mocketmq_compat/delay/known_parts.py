@@ -63,7 +63,7 @@ class KnownPart(NamedTuple):
 class KnownParts:
     """The parts that were written down, in order of their numbers, and the ``items`` of all parts.
 
-    They stay in the arrays that were read, because objects for a hundred thousand directories would take
+    The parts stay in the arrays that were read, because objects for a hundred thousand directories would take
     40 MB of every start.
     """
 
@@ -108,7 +108,7 @@ def save_known(
 ) -> None:
     """Replace the file in the folder, or remove it if there are no parts. Each part has ``width`` numbers.
 
-    ``items`` are those of all parts, in order of the parts' numbers. Raises OSError.
+    ``items`` has the items of all parts, in order of the parts' numbers. Raises OSError.
     """
     rows, rest = array("q", (0,)), array("q")
     count = 0

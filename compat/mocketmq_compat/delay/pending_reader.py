@@ -193,9 +193,9 @@ class PendingReader:
 class DueMessages:
     """Due messages that were read, but are not delivered yet.
 
-    They are read before the transaction that delivers them. A record that cannot be delivered is quarantined,
-    so that it does not block other records. A record whose message was settled before is a repeat, left by a
-    kill or restored from a backup, and is refused.
+    The read takes place before the transaction that delivers the messages. A record that cannot be delivered
+    is quarantined, so that it does not block other records. A record whose message was settled before is a
+    repeat, left by a kill or restored from a backup, and is refused.
 
     ``refuse`` forgets the records of settled messages.
     """

@@ -315,7 +315,7 @@ async def _open_sending(
 
 
 def _make_answers(broker: Broker, settings: Settings) -> None:
-    """Make the parts that answer people, tests and the console. They read from the store on request."""
+    """Make the parts that answer people, tests and the console, by reading from the store on request."""
     store, registry, schemes, polls = broker.store, broker.registry, broker.schemes, broker.polls
     groups, topics = broker.consuming_groups, registry.topics
     lives = Lives(store.clock, topics, schemes, broker.ledger_notes.trail, registry.brokers)

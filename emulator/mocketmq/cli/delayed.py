@@ -61,7 +61,7 @@ def _held_by(held: list[JsonObject]) -> str:
 
 
 class _Delayed(click.Group):
-    """Imports the commands on files only when one of them runs, because they need more modules."""
+    """Imports the commands on files only when such a command runs, because they need more modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_ON_FILES})

@@ -73,7 +73,7 @@ class SecuredConnection(Protocol):
 class TlsLayer(asyncio.BufferedProtocol):
     """Encrypts and decrypts for the connection above, to which it looks like a transport.
 
-    It is created after the client's first byte.
+    An instance is created after the client's first byte.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Serves the console, the web page at ``/`` of the HTTP port, which uses only the JSON API.
 
-The files beside this module are served unchanged, and each is read at its first request. They need no token,
-because they contain no data of the broker. The page asks the user for the token, and sends it with each API
-request.
+The files beside this module are served unchanged, and each is read at its first request. Requests for these
+files need no token, because the files contain no data of the broker. The page asks the user for the token,
+and sends it with each API request.
 """
 
 from typing import Final, NamedTuple

@@ -98,7 +98,7 @@ class FaultRules:
         await self.load()
 
     async def declare_rule(self, rule: FaultRule, number: int) -> None:
-        """Add a rule from the settings. It replaces an earlier run's rule of the same name."""
+        """Add a rule from the settings. The rule replaces an earlier run's rule of the same name."""
         name = f"settings-{number}" if rule.name is UNSET else rule.name
         rule = msgspec.structs.replace(rule, name=name)
         known = self._by_name.get(name)

@@ -95,7 +95,7 @@ class GrpcClient:
 
     @property
     def is_reconnecting(self) -> bool:
-        """Whether the client was told to reconnect, and may still do so."""
+        """Whether the client was told to reconnect, and still has time to reconnect."""
         return self.told_us is not None and steady_us() - self.told_us < RECONNECT_US
 
     async def push_reply(self, reply: PushedReply) -> None:  # noqa: ARG002 - the broker's interface

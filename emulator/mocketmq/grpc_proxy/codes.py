@@ -1,6 +1,6 @@
 """Codes in the ``status`` of responses, and gRPC statuses for RPCs that fail without a response.
 
-SDKs choose their exception by the code, never by the text. They retry requests that fail with a gRPC status.
+SDKs choose their exception by the code, never by the text. SDKs retry requests that fail with a gRPC status.
 """
 
 from enum import IntEnum

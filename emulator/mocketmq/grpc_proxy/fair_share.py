@@ -13,7 +13,7 @@ pauses, and take longer than these.
 
 *Requests* cost ten times as much as the two frames that begin one. Handlers that begin together run their
 steps together, so a turn with many of them is long for all clients. Requests therefore begin at once unless
-many others do so in the same turn. The requests of a connection with waiting frames, and all requests after
+many others begin in the same turn. The requests of a connection with waiting frames, and all requests after
 them, wait in a queue; each turn begins the next few, connection by connection. There is no pause between
 these turns, so a single busy client gets the whole loop.
 """
@@ -59,7 +59,7 @@ class FairShare:
         self._is_renewing = False
 
     def arrived(self, connection: Behind) -> None:
-        """Handle frames on arrival, but only those of one request while other connections wait."""
+        """Handle frames on arrival, but only the frames of one request while other connections wait."""
         if not self._is_renewing:
             self._is_renewing = True
             self._loop.call_soon(self._renew)

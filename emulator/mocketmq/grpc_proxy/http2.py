@@ -1,8 +1,8 @@
 """The server side of HTTP/2 for gRPC (RFC 9113): reads frames, serves streams, writes frames.
 
-This implements only what a gRPC server needs, without push and priorities. The `h2` library is not used,
-because its state machine forbids responses after a GOAWAY, processes frames before they can be counted, and
-scans all open streams whenever a stream begins.
+Implements only what a gRPC server needs, without push and priorities. The `h2` library is not used, because
+its state machine forbids responses after a GOAWAY, processes frames before they can be counted, and scans all
+open streams whenever a stream begins.
 
 ``fair_share`` decides when frames are handled, a few of each connection at a time, so that no client delays
 others.

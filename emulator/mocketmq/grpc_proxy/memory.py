@@ -1,7 +1,7 @@
 """Limits the memory of gRPC requests and responses, per connection and in total.
 
 ``connections/budget.py`` lets remoting connections take turns at reading. gRPC requests share a connection,
-so this module refuses single requests instead. It also counts unread responses.
+so this module refuses single requests instead. Unread responses count, too.
 
 Complete requests always finish, so reading pauses while they occupy too much memory. Incomplete requests may
 never end, and clients may never read their responses. While requests and responses of these two kinds occupy

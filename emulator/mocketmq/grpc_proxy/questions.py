@@ -66,7 +66,7 @@ class Questions:
         return str(answer.thread_stack_trace.thread_stack_trace)
 
     def reconnect(self) -> None:
-        """Tell the client to reconnect. It sends no response."""
+        """Tell the client to reconnect. Clients do not respond to this command."""
         command = Command()
         command.reconnect_endpoints_command.nonce = str(next(self._nonces))
         self._send(command)

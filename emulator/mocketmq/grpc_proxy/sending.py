@@ -1,6 +1,6 @@
 """The producers' RPCs SendMessage, RecallMessage and EndTransaction.
 
-They follow SendMessageActivity, GrpcValidator, ProducerProcessor and EndTransactionActivity of 5.3.3, and
+The RPCs follow SendMessageActivity, GrpcValidator, ProducerProcessor and EndTransactionActivity of 5.3.3, and
 SendMessageActivity of 5.5.0 for priorities.
 """
 

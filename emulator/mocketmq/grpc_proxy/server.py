@@ -1,4 +1,4 @@
-"""The gRPC listener. It imports protobuf, hpack and the handlers when the first client connects."""
+"""The gRPC listener. Protobuf, hpack and the handlers are imported when the first client connects."""
 
 import asyncio
 import logging
@@ -42,9 +42,9 @@ class _Endpoint(NamedTuple):
 class GrpcServer:
     """The gRPC server, which the app starts and closes. Without ``access``, clients need no permissions.
 
-    It has one endpoint or, if the setting ``proxy_mode`` is ``local``, one for each broker. The endpoint of a
-    broker that is down is closed. A broker that is shut down tells its clients to reconnect. A broker that is
-    cut off from clients does not read their requests.
+    The server has one endpoint or, if the setting ``proxy_mode`` is ``local``, an endpoint for each broker.
+    The endpoint of a broker that is down is closed. A broker that is shut down tells its clients to
+    reconnect. A broker that is cut off from clients does not read their requests.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""The JSON API over HTTP. It only translates requests; the broker makes all decisions."""
+"""The JSON API over HTTP. This package only translates requests; the broker makes all decisions."""

@@ -26,8 +26,8 @@ class SubscriptionOut(msgspec.Struct, frozen=True):
 class ConsumingOut(msgspec.Struct, frozen=True):
     """How a client consumes for a group, in RocketMQ's terms.
 
-    `lag` is the lag of the whole group. It is null for broadcasting, because the clients then keep their own
-    offsets.
+    `lag` is the lag of the whole group. For broadcasting, `lag` is null, because the clients then keep their
+    own offsets.
     """
 
     group: str

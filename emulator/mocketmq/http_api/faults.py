@@ -55,7 +55,7 @@ FAULTS = RouteGroup("faults", "Injected faults")
 
 @Route(FAULTS, "POST /v1/faults", "Add a fault rule", status=201, errors=[InvalidArgumentError])
 async def add_fault(call: ApiCall, _: NoInput, rule: FaultIn) -> FaultOut:
-    """The rule takes effect at once. It stays until a `DELETE`, or a reset of all topics, removes it."""
+    """The rule takes effect at once. A `DELETE`, or a reset of all topics, removes the rule."""
     return _out(call, await call.broker.faults.add_rule(rule), {})
 
 

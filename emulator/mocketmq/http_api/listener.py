@@ -26,7 +26,7 @@ class RoutedResponse(NamedTuple):
 
 
 HttpHandler = Callable[[web.BaseRequest], Awaitable[RoutedResponse]]
-"""Handles all requests of a protocol. It must not raise anything but CancelledError."""
+"""Handles all requests of a protocol. A handler must not raise anything but CancelledError."""
 
 
 class PackedBodyError(HttpError):

@@ -152,7 +152,7 @@ class StateOut(msgspec.Struct, frozen=True):
 class ArrivalsOut(msgspec.Struct, frozen=True):
     """The newest records since the previous event, newest first. `missed` is the number of omitted records.
 
-    `next_offset` is the log offset that the next record will get. It is also the `id` of the event.
+    `next_offset` is the log offset that the next record will get. This offset is also the `id` of the event.
     """
 
     records: list[RecordOut]

@@ -1,7 +1,7 @@
 """Routes for lateness reports: make a report, follow its progress, show its page.
 
-The page runs scripts and shows the contents of messages. It is therefore served in a sandbox, which takes
-away the API's origin, so that the page cannot call the API.
+The page runs scripts and shows the contents of messages. The page is therefore served in a sandbox, which
+takes away the API's origin, so that the page cannot call the API.
 """
 
 from typing import Final

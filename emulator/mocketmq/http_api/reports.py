@@ -47,7 +47,7 @@ class Reports:
         self._step = 0
 
     async def make(self) -> MadeReport:
-        """Make a report of the whole store, or wait for the one being made.
+        """Make a report of the whole store, or wait for the report that is being made.
 
         Raises ReportError, StoreError, StoppingError.
         """

@@ -63,7 +63,7 @@ def is_lost(request: web.BaseRequest) -> bool:
 def max_body_bytes(settings: Settings) -> int:
     """The size limit of bodies.
 
-    It fits the largest message, with its properties, in base64 or as text that escapes double in size.
+    The limit fits the largest message, with its properties, in base64 or as text that escapes double in size.
     """
     return 2 * settings.max_message_bytes + (1 << 20)
 

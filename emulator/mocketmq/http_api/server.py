@@ -1,6 +1,6 @@
 """The HTTP server, which listens on its ports, checks credentials, and dispatches and counts JSON requests.
 
-It uses aiohttp's low-level server, because aiohttp's Application would take a third of a request's time.
+The server uses aiohttp's low-level API, because aiohttp's Application would take a third of a request's time.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ _PAGES: Final = ("", "console", "docs", "v1", "openapi.json", "metrics", "health
 """First segments of paths that people open in a browser."""
 
 MAX_LINE_BYTES = 1 << 16
-"""Maximum length of a request line. It fits the longest filter with all characters percent-encoded."""
+"""Maximum length of a request line. The longest filter fits, even if all characters are percent-encoded."""
 
 
 class HttpServer:

@@ -139,7 +139,8 @@ async def restore_snapshot(call: ApiCall, path: SnapshotPath, _: NoInput) -> Res
     """Replaces messages, offsets, transactions, fault rules, topics, groups and the clock. Connections stay.
 
     All long polls end. Connected consumers continue at the restored offsets; the broker ignores offsets that
-    they commit before they are notified. It refuses receipts of messages that were received after the save.
+    they commit before they are notified. The broker refuses receipts of messages that were received after the
+    save.
     """
     restored = await call.broker.snapshots.restore(path.snapshot)
     return RestoredOut(_out(restored.kept), restored.now_us // US_PER_MS)

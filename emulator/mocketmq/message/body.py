@@ -1,4 +1,4 @@
-"""Decompresses message bodies for JSON clients, which have no RocketMQ library to do so."""
+"""Decompresses message bodies for JSON clients, which have no RocketMQ library."""
 
 import zlib
 from codecs import getincrementaldecoder

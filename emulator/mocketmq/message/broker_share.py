@@ -27,7 +27,7 @@ class BrokerShare(NamedTuple):
         return self.names[self.position]
 
     def number_of(self, topic: str, queue_id: int) -> int:
-        """The number of this broker's queue among those of all brokers. A negative id is unchanged."""
+        """The number of this broker's queue among the queues of all brokers. A negative id is unchanged."""
         brokers = len(self.names)
         if brokers == 1 or queue_id < 0 or not is_shared_out(topic):
             return queue_id

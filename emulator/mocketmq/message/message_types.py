@@ -30,7 +30,7 @@ MessageType = Literal["normal", "fifo", "delay", "transaction", "priority", "lit
 
 
 class TypeProperty(NamedTuple):
-    """The property ``name``, which the JSON API calls ``field``. It has no effect on other message types.
+    """The property ``name``, the JSON API's ``field``. It has no effect on other message types.
 
     ``others`` are the properties of messages of other types. ``reason`` explains why such a message cannot
     have the property ``name``.

@@ -1,7 +1,7 @@
 """Logs once when exports of telemetry begin to fail, and once when they succeed again.
 
-OpenTelemetry's SDK logs each failed attempt. This handler keeps its lines out of the broker's log, and uses
-the last one as the reason.
+OpenTelemetry's SDK logs each failed attempt. This handler keeps the SDK's lines out of the broker's log, and
+uses the last line as the reason.
 """
 
 import logging

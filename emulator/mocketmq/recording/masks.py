@@ -78,7 +78,7 @@ class Masks:
         return self._digest("mocketmq recording") if self.hashes else ""
 
     def body(self, body: bytes, *, is_plain: bool) -> bytes:
-        """Mask a body. It is masked entirely if it is not JSON, or compressed (not ``is_plain``)."""
+        """Mask a body. A body that is not JSON, or is compressed (not ``is_plain``), is masked entirely."""
         if not self._of_body:
             return body
         for mask in self._of_body:

@@ -1,9 +1,9 @@
 """Delayed messages of a cluster that were recorded when parked, and whose delivery was not read yet.
 
 A recording does not show which deliveries were read before it ended. A run that continues the recording reads
-deliveries again in queues without a later recorded message. It distinguishes deliveries from messages without
-a delay by their unique keys. It forgets the keys of messages that were due long before the last line, because
-it skips all messages stored so early.
+deliveries again in queues without a later recorded message. The run distinguishes deliveries from messages
+without a delay by their unique keys. The keys of messages that were due long before the last line are
+forgotten, because the run skips all messages stored so early.
 """
 
 import heapq

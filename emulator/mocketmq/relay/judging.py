@@ -1,7 +1,7 @@
 """Reads the real topic and the due time of a delayed message, or gives the reason to refuse it.
 
-Both come with the message, in Kafka headers or RocketMQ user properties. Alternatively, a JSON body names
-them, in the format of a published article on delays for Kafka (docs/relay.md).
+Topic and due time come with the message, in Kafka headers or RocketMQ user properties. Alternatively, a JSON
+body names them, in the format of a published article on delays for Kafka (docs/relay.md).
 """
 
 import re

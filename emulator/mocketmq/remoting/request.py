@@ -67,7 +67,7 @@ All errors are ignored, because the handler is then called for each request, and
 LogicalHandler = Callable[[RemotingCall[Any], QueueMapping, Handler], Awaitable[Response]]
 """Serves a request for a logical queue of a static topic, by calling the handler of ordinary queues.
 
-The header has the queue's number as the client sent it. The mapping is that of the broker.
+The header has the queue's number as the client sent it. The mapping is the broker's.
 """
 
 

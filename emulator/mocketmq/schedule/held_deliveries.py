@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 READ_AHEAD: Final = 256
 RECORDED: Final = "recorded lateness"
-"""Cause named in the ledger. It contains a space, so no fault rule can have the same name."""
+"""Cause named in the ledger. Because of the space, no fault rule can have the same name."""
 
 _COLUMNS: Final = (
     "held, release_us, fault, is_repeat, record_offset, parked_offset, queue_key, scheme, level,"

@@ -90,7 +90,7 @@ class LevelQueues:
     def park(
         self, batch: Batch, draft: Draft, level: int, real_queue: Queue, kind: RecordKind = "parked"
     ) -> StoredMessage:
-        """Append the message to its level queue. It is due at its store time plus the level's delay."""
+        """Append the message to its level queue. Its due time is its store time plus the level's delay."""
         target = self.levels[level - 1]
         due_us = (batch.now_us if draft.stored_us is None else draft.stored_us) + target.delay_us
         stored = batch.append(target.queue, draft, kind, due_us=due_us, real_queue_key=real_queue.key)

@@ -6,7 +6,7 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 class Profile:
     """The timing of the level queues, in emulated microseconds.
 
-    This class is the profile ``exact``. It delivers at the due time, and saves offsets in the delivering
+    This class is the profile ``exact``, which delivers at the due time, and saves offsets in the delivering
     transaction.
     """
 

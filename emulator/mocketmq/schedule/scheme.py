@@ -124,7 +124,7 @@ class DelayScheme(DueSource, Protocol):
         """Look up the topic's pending messages, and return the work that cancels them."""
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
-        """Deliver the message now. It must be pending in this scheme (``holds``)."""
+        """Deliver the message now. The message must be pending in this scheme (``holds``)."""
 
     @abstractmethod
     def clear(self, batch: Batch) -> None:

@@ -72,8 +72,8 @@ class KeptRecord(NamedTuple):
 class TimedScheme(DelayScheme):
     """Keeps messages with an absolute due time. The timer fires them and removes them under its lock.
 
-    A scheme also implements the abstract methods of :class:`~mocketmq.schedule.scheme.DelayScheme`. It has no
-    levels, so its page of a level is empty.
+    A scheme also implements the abstract methods of :class:`~mocketmq.schedule.scheme.DelayScheme`. A timed
+    scheme has no levels, so its page of a level is empty.
     """
 
     def __init__(self, context: SchemeContext) -> None:
@@ -93,7 +93,7 @@ class TimedScheme(DelayScheme):
 
     @abstractmethod
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
-        """Keep the message until it becomes visible in ``queue`` at ``due_us``. It is durable on return.
+        """Keep the message durably until it becomes visible in ``queue`` at ``due_us``.
 
         A ``number`` from the caller makes the call idempotent: a message is kept and delivered only once
         under the same number. Raises a StoreError if nothing was kept.

@@ -1,9 +1,10 @@
 """The timer: fires due entries in order of due time, also during a clock move.
 
 The timer never polls. Each source (the level queues, expiring receipts, …) reports its next due time. The
-timer sleeps until the earliest due time, or until a source announces an earlier one. It then reads the clock
-again, because event loops may wake early, and merges the due entries of all sources into one transaction of
-bounded size. Entries fire in order across sources, no source starves another, and sends wait only briefly.
+timer sleeps until the earliest due time, or until a source announces an earlier one. The timer then reads the
+clock again, because event loops may wake early, and merges the due entries of all sources into one
+transaction of bounded size. Entries fire in order across sources, no source starves another, and sends wait
+only briefly.
 
 A clock move runs the same loop without sleeping: each entry on the way fires at its own due time, and the
 clock reaches the target last.

@@ -108,7 +108,7 @@ class Batch:
         return log_offset
 
     def move(self, log_offset: int, queue: Queue) -> None:
-        """Move a stored message to the end of another queue. Its real queue is then the former one."""
+        """Move a stored message to the end of another queue. Its real queue is then the former queue."""
         queue_offset = self.next_offsets.get(queue, queue.next_offset)
         self.next_offsets[queue] = queue_offset + 1
         self.sizes.setdefault(queue, 0)

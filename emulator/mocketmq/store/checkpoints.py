@@ -4,9 +4,9 @@ SQLite would otherwise checkpoint inside a commit, which would then take a tenth
 connection checkpoints, so commits do not wait.
 
 SQLite restarts the log only at a commit that finds the whole log checkpointed. Once the log is long, a final
-checkpoint therefore runs while commits wait. It copies only the pages committed during the previous
-checkpoint, but it syncs two files, and the next commit syncs the new log header. On a slow disk the final
-checkpoint is postponed until the log is too long.
+checkpoint therefore runs while commits wait. The final checkpoint copies only the pages committed during the
+previous checkpoint, but it syncs two files, and the next commit syncs the new log header. On a slow disk the
+final checkpoint is postponed until the log is too long.
 
 A failed checkpoint is retried with the next one; the log grows meanwhile and nothing is lost. After a failed
 sync there is no retry. A long read transaction of another program also keeps SQLite from restarting the log.

@@ -261,7 +261,7 @@ def _words(magic: int, data: bytes) -> Sequence[int]:
 
 
 def _checksum(words: Sequence[int], first: int = 0, second: int = 0) -> tuple[int, int]:
-    """Compute the checksum of SQLite's file format, section 4.2, from that of the words before."""
+    """Compute the checksum of SQLite's file format, section 4.2, from the checksum of the words before."""
     for even, odd in zip(words[::2], words[1::2], strict=True):
         first = (first + even + second) & 0xFFFFFFFF
         second = (second + odd + first) & 0xFFFFFFFF

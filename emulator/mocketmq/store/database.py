@@ -192,8 +192,8 @@ class Database:
     async def attached(self, content: bytes) -> AsyncIterator[sqlite3.Connection]:
         """Attach a database, given as the bytes of its file, to the connection that writes.
 
-        Its name is ``snapshot``. It is in memory, so statements of :meth:`transact` may change it. Yields the
-        connection, for use while no transaction runs.
+        Its name is ``snapshot``. The snapshot is in memory, so statements of :meth:`transact` may change it.
+        Yields the connection, for use while no transaction runs.
         """
         direct = self._direct
         try:

@@ -137,7 +137,7 @@ async def shares_most(database: Database, shared_end: int, saved: int) -> bool:
 def restore_rows(
     batch: Batch, store: Store, instant_us: int, needed: Iterable[tuple[str, int]], shared_end: int
 ) -> None:
-    """Replace all rows by those of the attached snapshot, whose clock showed ``instant_us``.
+    """Replace all rows with the rows of the attached snapshot, whose clock showed ``instant_us``.
 
     ``needed`` has the broker's own topics and their numbers of queues. Messages below the log offset
     ``shared_end`` are equal in both, as far as both have them, and are not written again.

@@ -1,7 +1,7 @@
 """Syncs SQLite's write-ahead log on a separate thread, while the writer commits the next transactions.
 
-One sync runs at a time. It covers every commit made before the sync started. When the sync ends, the waiters
-of those commits are answered. A commit starts no sync if nobody waits for its durability.
+One sync runs at a time. A sync covers every commit made before the sync started. When the sync ends, the
+waiters of those commits are answered. A commit starts no sync if nobody waits for its durability.
 
 A failed sync is never retried, because the kernel may have dropped the pages that it could not write, and the
 next sync would succeed without them. All waiters fail, and the store refuses writes until a restart.
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """Receives the outcome of work. It is a future, or a request on the fast path. Must not raise."""
+    """Receives the outcome of work: a future, or a request on the fast path. Must not raise."""
 
     def done(self) -> bool:
         """Whether the waiter no longer wants the outcome."""

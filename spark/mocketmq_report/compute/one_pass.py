@@ -56,9 +56,9 @@ def measure(
 ) -> Measurements:
     """Measure a ledger. Bins are split after each of ``split_us``.
 
-    ``is_exact`` keeps every value instead of bins; None does so up to ``EXACT_ROWS``. ``minute_cutoffs_us``
-    adds lateness by minute. Deliveries later than ``on_time_us`` get a cause. ``delay_limits`` adds findings
-    on how the system with these limits would have treated the delays.
+    ``is_exact`` keeps every value instead of bins; None keeps them for up to ``EXACT_ROWS`` rows.
+    ``minute_cutoffs_us`` adds lateness by minute. Deliveries later than ``on_time_us`` get a cause.
+    ``delay_limits`` adds findings on how the system with these limits would have treated the delays.
     """
     runs = ledger.runs.to_pylist()
     stores = {run["run"]: run["store"] for run in runs}

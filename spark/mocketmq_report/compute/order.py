@@ -4,8 +4,9 @@ A *line* is a level, or a scheme without levels, such as start-deliver times. A 
 time counts as due at its store time. A batch of rows finds its own violations. The other rows of a line in
 the batch, sorted by place, have rising due times, and are the batch's *stairs*. A stair is still a violation
 if another batch has a stair with an earlier place that was due later. For this comparison, a batch returns
-its first and last stairs, and some stairs between them with the number of omitted stairs. This suffices if
-batches overlap only at their ends. Otherwise ``settle`` names the batches of which all stairs are needed.
+its first and last stairs, and some stairs between them with the number of omitted stairs. These stairs
+suffice if batches overlap only at their ends. Otherwise ``settle`` names the batches of which all stairs are
+needed.
 """
 
 from collections.abc import Sequence

@@ -104,7 +104,8 @@ def required_figures(conditions: Iterable[HasMetric]) -> RequiredFigures:
 def judge(threshold: Threshold, report: Report) -> Judgement:
     """Judge whether the report passes. A threshold that cannot be judged fails, with the reason.
 
-    ``level=*`` is a single judgement. It passes if every level with deliveries passes, and shows the worst.
+    ``level=*`` is a single judgement. The judgement passes if every level with deliveries passes, and shows
+    the worst level.
     """
     metric, limit = threshold.metric, threshold.limit
     values, unknown = readings(report, threshold.scope, metric)

@@ -9,8 +9,9 @@
 
 A row's day is the UTC day of its due time; the name of a store is its first run. Several stores may share one
 folder. The export writes a store's files below ``<out>/.<store>.part``, where no reader looks, and then moves
-them over the files of an earlier export. It removes the store's file in ``runs`` first and writes it last.
-After a kill in between, the folder has deliveries of unknown runs until the export is repeated.
+them over the files of an earlier export. The export removes the store's file in ``runs`` first, and writes
+this file last. After a kill in between, the folder has deliveries of unknown runs until the export is
+repeated.
 """
 
 import shutil

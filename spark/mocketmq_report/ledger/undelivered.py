@@ -25,14 +25,14 @@ A settled message with the outcome ``cancelled`` has a record in the queue of ``
 everything is *expired*; only its number, key hash and due time are known.
 
 **Messages that an injected fault holds** after their due time, of whatever scheme, are rows of
-``held_deliveries``. They are *pending*, and their rows name the fault.
+``held_deliveries``. Such messages are *pending*, and their rows name the fault.
 
 The ``kind`` of a cancelled message's record tells whether the message was in a level or in a file.
 
 Messages that left no trace have no row: level messages after a reset of everything, cancelled messages that
 retention removed, and deleted files. Half messages do not count before they are committed. An undelivered
-message has no ``delivered_offset`` and no offset in its real queue. It belongs to the run in which it was
-cancelled, otherwise to the last one.
+message has no ``delivered_offset`` and no offset in its real queue. A cancelled message belongs to the run in
+which it was cancelled, all others to the last run.
 """
 
 from collections.abc import Iterator, Sequence

@@ -80,7 +80,7 @@ def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
     """Count deliveries and their lateness by level and window; empty windows have no row.
 
     ``window_us`` must be a multiple of ``STEPS``. A percentile is the highest value of its bin, or the
-    greatest of all values if that is less. This keeps the state of a window small.
+    greatest of all values if that is less. Bins keep the state of a window small.
     """
     at = F.window("at", f"{window_us} microseconds", f"{window_us // STEPS} microseconds")
     return (

@@ -1,7 +1,7 @@
 """Reads the status of a broker's store: its run, its time, and its backlog by level.
 
-Reading the status is cheap enough for every second. It reads only the newest rows, the overdue messages, and
-the due times of the messages with an absolute due time, not the messages themselves.
+The status is cheap enough to read every second, because a read covers only the newest rows, the overdue
+messages, and the due times of the messages with an absolute due time, not the messages themselves.
 """
 
 from pathlib import Path

@@ -10,8 +10,8 @@ A batch query reads what reports read, with a task for each part of the ledger. 
 constants to the source, which leaves out row groups of exports and lets SQLite select a store's deliveries.
 Spark passes no columns to Python sources, so all are read.
 
-A stream has the deliveries of one data directory, in order, each once. It often has a delivery before a
-consumer has pulled the message, so ``pulled_us`` and ``acked_us`` are mostly null there.
+A stream has the deliveries of one data directory, in order, each once. The stream often has a delivery before
+a consumer has pulled the message, so ``pulled_us`` and ``acked_us`` are mostly null in streams.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 The index is built once, from the names of directories and files, when the store is opened, and then updated
 with each write and removal; ``adopt`` looks for files that other programs have put into the directory, and
-adds them. The lock guards the index. It is never held during disk I/O, nor for long, because the event loop
-takes it too.
+adds them. The lock guards the index. The event loop acquires the lock, too, so no thread holds it during disk
+I/O or for long.
 """
 
 import itertools
@@ -268,9 +268,9 @@ class DirectoryStore(BaseStore):
     def _see(self, found: FoundDirectory, count: int, now_ns: int) -> None:
         """Remember that a directory was read at or after ``now_ns``, and whether its files match the index.
 
-        It had ``count`` messages. Each of its names must be in the index, or must have been tried for
-        adoption. A directory that changed just before is not remembered, because its next change may have the
-        same time.
+        The directory had ``count`` messages. Each of its names must be in the index, or must have been tried
+        for adoption. A directory that changed just before is not remembered, because its next change may have
+        the same time.
         """
         second, changed_ns = found.second, found.changed_ns
         with self._lock:

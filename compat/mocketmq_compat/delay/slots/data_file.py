@@ -6,7 +6,7 @@ The file is ``data/<day>``; days count from the epoch. Numbers are little-endian
     64  records: ``MQSD`` · mark 4 · due_ms 8 · number 8 · key_hash 8 · size 4 · check 4 · content
 
 ``size`` is the length of the content in bytes, ``check`` the CRC-32 of the 28 bytes before it, and ``mark``
-is ``DONE`` once the message is settled. The content is that of a delayed message's file
+is ``DONE`` once the message is settled. The content is the same as in a delayed message's file
 (``delayed_file.py``), which has a checksum too.
 """
 

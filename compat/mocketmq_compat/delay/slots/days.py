@@ -111,7 +111,7 @@ class Days:
     """All days in a folder. Opening raises OSError.
 
     ``lock`` must be held for all methods but :meth:`mended`, :meth:`all_hours`, :meth:`hours_in_order` and
-    :meth:`save_known`. It is never held for long, because the event loop also acquires it.
+    :meth:`save_known`. The event loop also acquires the lock, so no thread holds it for long.
     """
 
     def __init__(self, root: Path, lock: threading.RLock) -> None:

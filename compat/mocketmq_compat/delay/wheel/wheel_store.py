@@ -7,9 +7,9 @@ that are due soon, and unloads files that a look-up has loaded too early.
 
 There are two locks; ``_appending`` is acquired before ``_lock``. ``_appending`` separates appends from
 removals of files, so that no message is written to a file that is being removed; it is held during disk I/O.
-``_lock`` guards the index. It is never held during I/O or for long, because the event loop also acquires it.
-A file is loaded in two steps: first its current content, without a lock, and then the records appended in the
-meantime, under ``_appending``.
+``_lock`` guards the index. The event loop also acquires the lock, so no thread holds it during I/O or for
+long. A file is loaded in two steps: first its current content, without a lock, and then the records appended
+in the meantime, under ``_appending``.
 """
 
 import logging

@@ -124,7 +124,7 @@ class ConsumingGroup:
 
 
 class ConsumingGroups:
-    """The state of every group. Look-ups raise the same errors as those of the registry."""
+    """The state of every group. Look-ups raise the registry's errors."""
 
     def __init__(self, store: Store, groups: Groups) -> None:
         self._store = store

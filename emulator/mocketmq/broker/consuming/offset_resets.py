@@ -158,7 +158,7 @@ class Offsets:
         return moved
 
     async def clone(self, source: str, target: str, topic: str | None, among: Collection[str] | None) -> None:
-        """Set a group's offsets to those of another group, in one topic or in all of ``among``.
+        """Set a group's offsets to the offsets of another group, in one topic or in all of ``among``.
 
         Raises GroupNotFoundError, and the errors of :meth:`Groups.for_use`.
         """

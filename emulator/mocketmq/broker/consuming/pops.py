@@ -57,7 +57,7 @@ class PopTarget(NamedTuple):
 
     @property
     def queues(self) -> Collection[Queue]:
-        """The queues to pop from, without those of the retry topic."""
+        """The queues to pop from, without the queues of the retry topic."""
         if self.lites is not None:
             return self.lites
         return self.topic.readable_at(self.share) if self.queue is None else [self.queue]

@@ -9,8 +9,8 @@ transition::
               └──── stored: a consumer has it ─────┘
 
 A message that was popped in order and acknowledged before an earlier message of its queue moves from SETTLING
-to BEHIND, where it waits for the earlier messages. It is closed when they are closed. If they are popped
-again, it is popped with them (RESERVED) or after them (FREE).
+to BEHIND, where it waits for the earlier messages. Its receipt is closed together with theirs. If they are
+popped again, it is popped with them (RESERVED) or after them (FREE).
 
 Memory must not run ahead of the disk. In RESERVED and SETTLING the receipt's row is being written, and no
 other request may select or settle the message until that transaction has ended. A commit moves the receipt
@@ -85,12 +85,12 @@ class IllegalTransitionError(Exception):
 class Receipt:
     """A message that a group has received, or will receive again, and has not settled.
 
-    ``times`` counts deliveries. The count is part of the receipt handle, so that an old handle is refused. It
-    is 0 for a retry that waits for a receiver of its original topic, and for a half message before its first
-    check-back. ``visible_us`` is the end of the invisible time. ``pop_ms`` is the wall-clock time in the
-    handle of a pop, 0 for a receipt that was not popped. ``is_postponed`` is set while the message waits for
-    a retry because a client has postponed the end of the invisible time without asking for an extension.
-    ``epoch`` is the value of ``Receipts.epoch`` at the latest delivery; None if it is not known.
+    ``times`` counts deliveries. The count is part of the receipt handle, so that an old handle is refused.
+    The count is 0 for a retry that waits for a receiver of its original topic, and for a half message before
+    its first check-back. ``visible_us`` is the end of the invisible time. ``pop_ms`` is the wall-clock time
+    in the handle of a pop, 0 for a receipt that was not popped. ``is_postponed`` is set while the message
+    waits for a retry because a client has postponed the end of the invisible time without asking for an
+    extension. ``epoch`` is the value of ``Receipts.epoch`` at the latest delivery; None if it is not known.
     """
 
     __slots__ = (

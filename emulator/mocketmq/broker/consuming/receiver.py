@@ -8,10 +8,10 @@ The life of a message for one group::
          │ invisible time ends    │ └─────────────► retried (parked, then in %RETRY%group) or dead
          └────────────────────────┘   invisible time ends once too often ───► dead (%DLQ%group)
 
-A message in flight is invisible to the rest of its group until its invisible time ends
-(``visibility``). A receive is committed before it is answered, so a kill loses no receipt. It does
-not wait for durability, because a power cut that undoes it only costs one more delivery. ``selection``
-chooses the messages, ``settler`` implements the further steps, and ``receipt`` describes all states.
+A message in flight is invisible to the rest of its group until its invisible time ends (``visibility``). A
+receive is committed before it is answered, so a kill loses no receipt. A receive does not wait for
+durability: if a power cut undoes the receive, the message is only delivered once more. ``selection`` chooses
+the messages, ``settler`` implements the further steps, and ``receipt`` describes all states.
 """
 
 import asyncio
@@ -97,9 +97,9 @@ class Receiver:
     ) -> list[InFlightMessage]:
         """Receive up to ``max_messages``, including retries of the topic.
 
-        The oldest come first, or those of the highest priority. Waits up to ``wait_s`` real seconds for the
-        first message. The bodies have up to ``MAX_RECEIVED_BYTES`` in total, unless the first alone is
-        larger. As in RocketMQ, messages that do not pass the filter are skipped for the whole group.
+        The oldest messages come first, or the messages of the highest priority. Waits up to ``wait_s`` real
+        seconds for the first message. The bodies have up to ``MAX_RECEIVED_BYTES`` in total, unless the first
+        alone is larger. As in RocketMQ, messages that do not pass the filter are skipped for the whole group.
         ``ordered`` withholds further messages of a queue until its messages in flight are settled. A
         cancelled caller has received nothing. Raises OverLimitError if ``wait_s`` is 0 and the delay limits
         allow no more messages in flight for the group.

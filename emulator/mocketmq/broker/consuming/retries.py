@@ -1,4 +1,4 @@
-"""Retries and dead letters: decides which of them a message becomes when a consumer gives it back.
+"""Retries and dead letters: decides which of the two a consumer's failed message becomes.
 
 This decision is also made by ``ConsumingGroup.gives_up`` when an invisible time ends, by
 ``Pops.pop_within_retries`` when a gRPC client pops, and by ``RetryLimit`` (``sending/intake``) for retries

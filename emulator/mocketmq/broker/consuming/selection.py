@@ -80,7 +80,8 @@ class ReceiveRequest(NamedTuple):
 class Selection:
     """The messages selected for one request, reserved until they are stored as delivered, or reopened.
 
-    ``for_others`` are retries of other topics found during the selection. They are free for their receivers.
+    ``for_others`` are retries of other topics found during the selection. These retries are free for
+    receivers of their topics.
     """
 
     def __init__(self, database: Database, topics: Topics, request: ReceiveRequest) -> None:

@@ -73,7 +73,7 @@ class Settler:
     async def give_back(
         self, group_name: str, handles: Sequence[str], delay_level: int = 0, *, is_taken: bool = True
     ) -> Settled:
-        """Give back messages that could not be consumed. They are retried later, or become dead letters.
+        """Give back messages that could not be consumed, to be retried later or to become dead letters.
 
         ``delay_level`` is as in :meth:`Retries.prepare`. Without ``is_taken``, the last take reached no
         consumer, and is removed from the attempts. Invalid handles fail; the others are given back.

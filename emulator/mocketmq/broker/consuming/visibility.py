@@ -1,4 +1,4 @@
-"""Ends invisible times: makes expired messages visible or dead, and renews those of gRPC push consumers.
+"""Ends invisible times, which makes messages visible or dead, and renews them for gRPC push consumers.
 
 A message that was not settled in time becomes visible again, or a dead letter. A gRPC push consumer requests
 no invisible time. Its messages are invisible for a minute at first. While the client is alive, the broker

@@ -1,12 +1,12 @@
 """The file of a pack: a ZIP archive with a manifest, the snapshot of a broker, and texts for people.
 
-``manifest.json`` comes first. It names the format, the version that made the pack, the test, and the size
-and SHA-256 of every other member. ``state.snapshot`` is an unchanged snapshot file, so the code for
+``manifest.json`` comes first. The manifest names the format, the version that made the pack, the test, and
+the size and SHA-256 of every other member. ``state.snapshot`` is an unchanged snapshot file, so the code for
 snapshots upgrades and checks it.
 
-The file may come from anywhere. It is read into memory and never unpacked into a directory. Only the members
-named here are allowed, each once and within its limit. The size of the archive's directory is checked before
-``zipfile`` reads it.
+The file may come from anywhere, so it is read into memory and never unpacked into a directory. Only the
+members named here are allowed, each once and within its limit. The size of the archive's directory is checked
+before ``zipfile`` reads it.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The settings in a pack: all of them for people, without secrets, and those that a broker takes over.
 
 A broker that is opened from a pack takes over the settings that shape what happens next, such as levels and
-limits. It has its own ports, directory and credentials, and a manual clock.
+limits. Such a broker has its own ports, directory and credentials, and a manual clock.
 """
 
 from collections.abc import Mapping

@@ -38,7 +38,7 @@ class OffsetReset(NamedTuple):
 class PushedReply(NamedTuple):
     """A reply for the client that sent the request.
 
-    ``properties`` are those of the message, plus the time of the push. The queue id may be negative.
+    ``properties`` are the message's properties and the time of the push. The queue id may be negative.
     """
 
     message: Message

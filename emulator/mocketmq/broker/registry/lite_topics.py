@@ -25,7 +25,7 @@ _DELETE: Final = "DELETE FROM queues WHERE key = ?"
 class LiteTopics:
     """All lite topics, by parent.
 
-    ``by_key`` has the queues of all topics, to which those of lite topics are added. ``take_key`` returns
+    The queues of lite topics are added to ``by_key``, which has the queues of all topics. ``take_key`` returns
     a new key. ``on_made`` is called for each new lite topic, which may be the next to expire.
     """
 
@@ -43,7 +43,7 @@ class LiteTopics:
             self._add(queue)
 
     def forget_all(self) -> None:
-        """Forget all lite topics, before those of a restored store are loaded."""
+        """Forget all lite topics, before the lite topics of a restored store are loaded."""
         self.count = 0
         self._by_parent.clear()
         self._retired.clear()
@@ -57,7 +57,7 @@ class LiteTopics:
         return self._by_parent.keys()
 
     def of(self, parent: str) -> Collection[LiteQueue]:
-        """The lite topics of a topic, beginning with the one whose newest message is the oldest."""
+        """The lite topics of a topic, ordered by the time of their newest messages."""
         lites = self._by_parent.get(parent)
         return () if lites is None else lites.values()
 

@@ -23,8 +23,8 @@ UNDECIDED: Final = -1
 class MappingItem(msgspec.Struct, frozen=True, array_like=True):
     """A broker's queue with messages of a logical queue.
 
-    ``start`` is the logical offset of its first message, or ``UNDECIDED``. Its ``generation`` is higher than
-    those of the items before it.
+    ``start`` is the logical offset of the queue's first message, or ``UNDECIDED``. Each item has a higher
+    ``generation`` than the item before.
     """
 
     generation: int

@@ -165,7 +165,7 @@ class Topic:
         }
 
     def readable_at(self, share: BrokerShare) -> Sequence[Queue]:
-        """The broker's queues that consumers may read; with ``ALONE``, those of all brokers."""
+        """The broker's queues that consumers may read; with ``ALONE``, the queues of all brokers."""
         if share is ALONE or not self.config.at:
             return share.own_queues(self.name, self.readable)
         return [queue for queue in self.readable if share.has_queue(self.name, queue.queue_id)]

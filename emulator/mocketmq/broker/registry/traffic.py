@@ -2,7 +2,7 @@
 
 What is counted, and under which topic, follows BrokerMetricsManager and its callers: a delayed message counts
 as incoming for the topic in which it waits, and again for its own topic once its delay is over. Sizes are
-those of bodies, as in ``statistics``. All counts start at 0 with the broker.
+sizes of bodies, as in ``statistics``. All counts start at 0 with the broker.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Removes what a crashing broker stored last, as if its disk had not been flushed.
 
-The records that the broker stored within the lost time are at the ends of its queues. They are moved into
+The records that the broker stored within the lost time are at the ends of its queues. A crash moves them into
 another topic of the broker, so that people can still look them up, and a row of the table ``interventions``
 marks each as lost. The queues reuse the lost offsets, like a log that was truncated.
 

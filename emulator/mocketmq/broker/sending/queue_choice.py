@@ -1,4 +1,4 @@
-"""Chooses a message's queue: the one requested, else a random one; also hashes message groups for gRPC."""
+"""Chooses a message's queue: the requested queue, or a random queue. Also hashes message groups for gRPC."""
 
 import random
 from typing import Final
@@ -56,8 +56,8 @@ _MASK: Final = (1 << 64) - 1
 def queue_of_group(group: str, queues: int) -> int:
     """Choose the queue of a message group as RocketMQ's proxy does.
 
-    This is jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with the
-    random numbers and the rounding of Guava's ``Hashing.consistentHash``.
+    The choice is jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with
+    the random numbers and the rounding of Guava's ``Hashing.consistentHash``.
     """
     state, at = java_hash(group) & _MASK, 0
     while True:

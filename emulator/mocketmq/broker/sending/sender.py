@@ -42,8 +42,8 @@ class SendResult(msgspec.Struct):
 class PlainSends(ABC):
     """A run of sends on the fast path, one or several: the writer's work and its waiter in one object.
 
-    This saves a task for each send, and the sends of a run share what does not depend on the message. A front
-    door implements how its client gets the responses.
+    A run saves a task for each send, and the sends of a run share what does not depend on the message. A
+    front door implements how its client gets the responses.
     """
 
     __slots__ = ("accepted", "sender")
@@ -97,7 +97,7 @@ class Sender:
         self._turns = EventLoopTurns()
 
     async def send(self, message: Message, *, drops_wait: bool = False) -> SendResult:
-        """Store a message. It is durable on return.
+        """Store a message durably.
 
         ``DELAY`` or an absolute due time in the properties parks the message. For ``drops_wait`` and the
         errors see :meth:`Intake.accept`. After an error nothing is stored.

@@ -1,4 +1,4 @@
-"""Replaces the state of the broker with that of a snapshot, while clients are connected.
+"""Replaces the broker's state with a snapshot, while clients are connected.
 
 All rows are replaced in one transaction of the writer, except messages that the store still has
 (:class:`Lineage`). A kill therefore leaves either the former or the restored state:
@@ -89,8 +89,8 @@ class Lineage:
     """Determines up to which log offset a snapshot and the store have the same messages.
 
     A message never changes after its commit, unless a crash loses it, and log offsets rise. Two states of one
-    broker therefore have the same messages up to the log offset at which their histories diverge. They
-    diverge at a restore, because messages that are stored after it reuse log offsets, and at a loss. A
+    broker therefore have the same messages up to the log offset at which their histories diverge. Histories
+    diverge at a restore, because messages stored after the restore reuse log offsets, and at a loss. A
     history is therefore a list of branches, each with the log offset at which it begins, and a restore or a
     loss begins a new branch. Either state may lack messages that were deleted.
 
@@ -223,7 +223,7 @@ class Restorer:
     ) -> list[GroupQueue]:
         """Replace store and memory, in one transaction. Returns the positions of connected consumers.
 
-        Messages below the log offset ``shared_end`` are those of the snapshot.
+        Below the log offset ``shared_end``, the store already has the snapshot's messages.
         """
         moved: list[GroupQueue] = []
 

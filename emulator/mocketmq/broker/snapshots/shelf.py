@@ -124,7 +124,7 @@ class FileShelf:
         return state
 
     def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
-        """Save or replace a snapshot. After a failure or a kill, the former one still exists.
+        """Save or replace a snapshot. After a failure or a kill, the former file still exists.
 
         ``state`` is what a read of the file would return, if the caller has it.
         """

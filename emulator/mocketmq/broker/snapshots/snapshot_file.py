@@ -1,9 +1,9 @@
 """The file of a snapshot: an archive (ZIP, not compressed) of two members.
 
-``manifest.json`` comes first. It says which version made the snapshot, when, and what it contains, with the
-size and SHA-256 of the other member. ``mocketmq.db`` is a database with the schema of a store, in the
-manifest's ``revision``, and the table ``kept_records`` (``store/snapshot_rows.py``). The migrations of stores
-upgrade older revisions in memory when the file is read.
+``manifest.json`` comes first. The manifest says which version made the snapshot, when, and what the snapshot
+contains, with the size and SHA-256 of the other member. ``mocketmq.db`` is a database with the schema of a
+store, in the manifest's ``revision``, and the table ``kept_records`` (``store/snapshot_rows.py``). The
+migrations of stores upgrade older revisions in memory when the file is read.
 
 The file may come from another machine, so it is checked: sizes are limited, the digest is compared, and the
 database may contain only the tables of a store, because triggers and views would run as code.

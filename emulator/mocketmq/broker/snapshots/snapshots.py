@@ -218,7 +218,7 @@ class Snapshots:
 
     @completed
     async def save(self, name: str, *, replace: bool = False) -> Kept:
-        """Save the state under this name. It is durable on return.
+        """Save the state durably under this name.
 
         Raises SnapshotExistsError unless ``replace`` is set, SnapshotQuotaError, or a StoreError. The earlier
         snapshot is then unchanged.

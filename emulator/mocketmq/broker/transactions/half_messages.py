@@ -294,8 +294,8 @@ class HalfMessages:
     ) -> list[HalfMessage]:
         """Up to ``limit`` open half messages with log offsets above ``after``, of one topic or all, in order.
 
-        The page ends once its bodies have ``max_bytes``. It has at most twice as many bytes, unless one body
-        is larger. Raises TopicNotFoundError.
+        The page ends once its bodies have ``max_bytes``. A page has at most twice as many bytes, unless one
+        body is larger. Raises TopicNotFoundError.
         """
         if topic_name is not None:
             self._topics.get(topic_name)

@@ -54,7 +54,7 @@ class PoppedHalves:
     batch: int = field(init=False, default=BATCH)  # maximum number rolled back per transaction
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
-        """Store a half message, which can be popped after ``immunity_us``. It is durable on return.
+        """Durably store a half message, which can be popped after ``immunity_us``.
 
         Raises the errors of :meth:`Intake.accept`, and then stores nothing.
         """

@@ -3,7 +3,7 @@
 Under a manual clock, a message that always fails becomes a dead letter only if the clock is moved to each of
 its retries, and if the consumer gets real time to fail in between. The clock moves at once when all messages
 wait only for the clock. While a consumer has a message, or could take one, the clock moves only after a pause
-without any change. Such a move may also end the invisible time of a consumer that hangs.
+without any change. Such a move may also end the invisible time of a hanging consumer's message.
 """
 
 import asyncio

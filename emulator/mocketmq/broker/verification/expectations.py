@@ -1,6 +1,6 @@
 """Checks tests' expectations of sent messages: waits until they are met, and explains what is missing.
 
-A wait is one long poll. It reads new rows whenever something is stored or an offset moves.
+A wait is one long poll. The poll reads new rows whenever something is stored or an offset moves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

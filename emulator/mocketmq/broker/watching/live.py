@@ -1,8 +1,8 @@
 """The broker's live state for watchers: its clock, pending messages, arrivals, and lateness.
 
 One look at the state serves all watchers. A look is taken at most every :data:`TURN_S` after something was
-stored, otherwise every :data:`QUIET_S`, and never without watchers. A slow watcher does not delay others. It
-misses records, and gets the number of missed records.
+stored, otherwise every :data:`QUIET_S`, and never without watchers. A slow watcher does not delay others. A
+slow watcher misses records, and gets the number of missed records.
 """
 
 import asyncio

@@ -47,7 +47,7 @@ class PlayedConnection(ABC):
 
 
 class PlayedRemoting(PlayedConnection):
-    """A connection over RocketMQ's TCP protocol. It does not answer the broker's requests."""
+    """A connection over RocketMQ's TCP protocol. The connection does not answer the broker's requests."""
 
     def __init__(self, host: str, port: int, offsets: Callable[[dict[str, str]], dict[str, str]]) -> None:
         self._address = host, port

@@ -1,10 +1,11 @@
 """Replays recorded requests on another broker, and compares its answers with the recorded ones.
 
 The replay plays the events of a recording in their order, one at a time, so that the outcome does not depend
-on chance. It sends a request at the recorded time of its answer, when the request took effect, and after all
-earlier requests of the same connection. The same holds for a long poll, so the poll finds the messages for
-which the recorded poll waited: requests in progress at that time are sent before the poll, except sends whose
-messages the poll did not get. Each request keeps its recorded distance from the start, on the broker's clock.
+on chance. The replay sends a request at the recorded time of its response, when the request took effect, and
+after all earlier requests of the same connection. The same holds for a long poll, so the poll finds the
+messages for which the recorded poll waited: requests in progress at that time are sent before the poll,
+except sends whose messages the poll did not get. Each request keeps its recorded distance from the start, on
+the broker's clock.
 """
 
 import asyncio

@@ -47,7 +47,7 @@ _OF_BROKERS: Final = {
     *("TIMER_ROLL_TIMES", TRAN_MSG, "TRAN_PREPARED_QUEUE_OFFSET", WAIT),
     *("MSG_REGION", "TRACE_ON", "__CRC32#"),
 }
-"""Properties that made a broker delay or deliver the message, and would do so again in the real topic."""
+"""Properties with which a broker would again delay or redirect the message in the real topic."""
 
 
 class MessageContent(NamedTuple):

@@ -58,12 +58,12 @@ class Reached(NamedTuple):
 class ConnectionHub:
     """The state that all connections share.
 
-    ``connections`` are open. Those in ``leaving`` are closed, with requests in progress. ``gone`` is called
-    with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
-    ``version`` is the version of RocketMQ in all commands to clients. ``largest_answer`` is the limit on the
-    size of the messages in one response, in bytes. ``cut_off`` has the ports of brokers that are cut off from
-    clients: their connections stay open, but nothing gets through. ``tap`` records the requests.
-    ``last_reader`` is the connection that received the last requests.
+    ``connections`` are open. The connections in ``leaving`` are closed, but have requests in progress.
+    ``gone`` is called with each closed channel after its last request. ``has_paused`` is set when a
+    connection reaches a limit. ``version`` is the version of RocketMQ in all commands to clients.
+    ``largest_answer`` is the limit on the size of the messages in one response, in bytes. ``cut_off`` has the
+    ports of brokers that are cut off from clients: their connections stay open, but nothing gets through.
+    ``tap`` records the requests. ``last_reader`` is the connection that received the last requests.
     """
 
     def __init__(

@@ -198,7 +198,7 @@ def _bind_with_slave(
     vip_port: int | None = None,
     slave_port: int | None = None,
 ) -> BrokerSockets:
-    """Bind the ports of a broker, and those of its slave if it has one. Raises ListenError."""
+    """Bind the ports of a broker and of its slave, if any. Raises ListenError."""
     bound = _bind_broker(settings.host, fixed, is_picked=is_picked, vip_port=vip_port)
     if not settings.slaves:
         return bound
@@ -213,7 +213,7 @@ def _bind_with_slave(
 
 
 def _bind_broker(host: str, fixed: int, *, is_picked: bool, vip_port: int | None = None) -> BrokerSockets:
-    """Bind the port of a broker, and that of its VIP channel. If ``fixed`` is 0, pick free ports.
+    """Bind the ports of a broker and of its VIP channel. If ``fixed`` is 0, pick free ports.
 
     Without ``vip_port``, the VIP channel's port is two below the broker's port. If it is taken although the
     broker's port is fixed, the broker gets no VIP channel, or ListenError is raised if ``is_picked``. If the

@@ -238,7 +238,7 @@ class RemotingServer:
         return broker.condition.is_slave_down if self._is_slave(port) else broker.state != "running"
 
     def _brokers_changed(self) -> None:
-        """Cut off the ports of unreachable brokers, reconnect those of others, and apply changed roles."""
+        """Cut off the ports of unreachable brokers, reconnect all others, and apply changed roles."""
         before = self.hub.cut_off
         self.hub.cut_off = frozenset(
             port

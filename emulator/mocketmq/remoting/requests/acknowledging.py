@@ -49,7 +49,7 @@ MAX_ACKS: Final = 4_096
 """Maximum number of messages that one request may ack."""
 _LONGEST_INVISIBLE_MS: Final = REMOTING_LONGEST_US // US_PER_MS
 _KINDS: Final = ("0", "1", "2")
-"""Kinds of queues in handles: those of the topic itself, and of its two kinds of retry topics."""
+"""Kinds of queues in handles: queues of the topic itself, and of its two kinds of retry topics."""
 
 
 def checked_invisible_us(invisible_ms: int) -> int:

@@ -1,8 +1,8 @@
 """Serves requests to a broker's slave: reads, and commits of offsets while the broker is down.
 
 A slave shares the store of its broker. While it is behind, it shows only messages up to an instant (see
-``broker/replication.py``). It accepts no messages, locks no queues, and changes no topics or groups. As an
-acting master, it locks queues, but still accepts no messages.
+``broker/replication.py``). A slave accepts no messages, locks no queues, and changes no topics or groups. As
+an acting master, it locks queues, but still accepts no messages.
 
 Source: the processors of 5.5.0 in the role SLAVE, with ``slaveReadEnable``
 """

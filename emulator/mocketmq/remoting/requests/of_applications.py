@@ -1,4 +1,4 @@
-"""The requests of applications, which are imported at the start; ``families`` adds those of admin tools."""
+"""The requests of applications, which are imported at the start; ``families`` adds the others."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -162,7 +162,7 @@ async def add_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
 
 @Request(ROUTES, RequestCode.DELETE_TOPIC_IN_NAMESRV, access=administers(Action.UPDATE))
 async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Response:
-    """Remove a topic from the name server. This does nothing if the broker has already deleted the topic.
+    """Remove a topic from the name server. If the broker has already deleted the topic, nothing happens.
 
     Raises RemotingError for a topic that the broker has, because both share one list of topics.
     """
@@ -179,8 +179,8 @@ async def _make_topic_of_group(broker: Broker, topic: str) -> None:
     """Create the retry topic of a new or known group, or the dead-letter topic of a known group.
 
     Clients of 5.x request the retry topic before their group's first heartbeat, and again only after twenty
-    seconds. They also request ``<group>_<topic>``, a retry topic for popped messages, which mocketmq does not
-    use.
+    seconds. These clients also request ``<group>_<topic>``, a retry topic for popped messages, which mocketmq
+    does not use.
     """
     topics, groups = broker.registry.topics, broker.registry.groups
     group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)

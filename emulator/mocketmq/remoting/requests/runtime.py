@@ -132,7 +132,7 @@ def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -
 
 
 def _pools(broker: Broker) -> dict[str, str]:
-    """Figures about thread pools. The writer's queue is shown as that of the send pool."""
+    """Figures about thread pools. The queue of the send pool is the writer's queue."""
     table = {
         "sendThreadPoolQueueSize": str(broker.store.writer.waiting),
         "sendThreadPoolQueueCapacity": str(broker.store.writer.limits.waiting),

@@ -9,7 +9,7 @@ from mocketmq.remoting.wire import fastjson
 JsonObject = Mapping[str, Any]
 
 MAX_TEXT: Final = 1_024
-"""Maximum length of a name or an id in characters. It must fit into frames to other clients."""
+"""Maximum length of a name or an id in characters. Names and ids must fit into frames to other clients."""
 _LIMIT: Final = 1 << 63
 """Limit of Java's long. A number outside it would make a whole SQLite transaction fail."""
 

@@ -18,8 +18,8 @@ ROCKETMQ: Final = 1
 class Command(msgspec.Struct):
     """A request or a response.
 
-    ``opaque`` matches a response to its request. It is unique on one connection, in one direction.
-    ``version`` is the sender's version of RocketMQ; as a client, mocketmq sends that of 4.9.8.
+    ``opaque`` matches a response to its request. The number is unique on one connection, in one direction.
+    ``version`` is the sender's version of RocketMQ; as a client, mocketmq sends the version 4.9.8.
     ``received_us`` is the steady time at which the broker read the request; otherwise it is 0.
     ``frame_bytes`` is the size of the frame from which the command was read; otherwise it is 0.
     ``tap_number`` is the request's number in a recording of requests.

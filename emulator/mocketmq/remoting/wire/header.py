@@ -81,7 +81,7 @@ _KINDS: Final[dict[Any, tuple[_Parser | None, str]]] = {
 _Field = tuple[str, _Parser | None, str, bool, Any]
 """A field: name on the wire, parser (None for text), allowed values, whether it is mandatory, and default.
 
-This is not a named tuple, because a named tuple takes twice as long to unpack.
+Not a named tuple, because a named tuple takes twice as long to unpack.
 """
 
 
