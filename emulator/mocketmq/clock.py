@@ -7,7 +7,7 @@ microseconds since the epoch (``_us``).
 The clock's base is an emulated instant and the steady clock's reading at that instant. The current time is
 the base plus the elapsed steady time multiplied by the rate. A clock move sets a new base. The wall clock
 counts only at the start, so a step of the wall clock neither delays nor releases a message. The steady clock
-includes time in suspend. Emulated time never goes back, except in a full reset.
+includes time in suspend. Emulated time never runs backwards, except in a full reset.
 """
 
 import os

@@ -33,7 +33,7 @@ _ONE_IN = 50  # one in this many received messages is given back
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one level's messages. ``latest_ms`` is the maximum lateness."""
+    """The counts for one level's messages. ``latest_ms`` is the maximum lateness."""
 
     name: str
     delay: str

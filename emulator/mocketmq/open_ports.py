@@ -28,9 +28,9 @@ class BrokerDoors(msgspec.Struct, frozen=True, omit_defaults=True):
 class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The open ports: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC.
 
-    With several brokers or slaves, `broker` and `vip` are of the first broker, and `brokers` has the ports of
-    each by name. With `proxy_mode` `local`, `grpc` is of the first broker, too.
-    With several name servers, `namesrv` is the first one, and `name_servers` has all of them.
+    With several brokers or slaves, `broker` and `vip` belong to the first broker, and `brokers` has the ports
+    of each broker by name. With `proxy_mode` `local`, `grpc` belongs to the first broker, too. With several
+    name servers, `namesrv` is the first one, and `name_servers` has all of them.
     """
 
     http: OpenPort

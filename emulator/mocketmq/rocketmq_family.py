@@ -25,7 +25,7 @@ Labels = dict[str, str]
 
 
 class BrokerNodes(NamedTuple):
-    """Labels that identify brokers: for all series, and for each running broker, by its index."""
+    """The labels that identify brokers: for all series, and for each running broker, by its index."""
 
     common: Labels
     labels: Mapping[int, Labels]

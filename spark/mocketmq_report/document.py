@@ -93,7 +93,7 @@ class Quality(Struct, kw_only=True):
 
 
 class Lateness(Struct, kw_only=True):
-    """Lateness of the deliveries of one group. Times are null if nothing was measured.
+    """The lateness of the deliveries of one group. Times are null if nothing was measured.
 
     Overdue messages count with their lateness so far. Forced deliveries do not count.
     """
@@ -114,7 +114,7 @@ class Lateness(Struct, kw_only=True):
 
 
 class Reconciliation(Struct, kw_only=True):
-    """Outcomes of the messages of one group: sent = delivered + pending + cancelled + expired + lost."""
+    """The outcomes of the messages of one group: sent = delivered + pending + cancelled + expired + lost."""
 
     dimension: Dimension
     name: str
@@ -190,7 +190,7 @@ class Timeline(Struct, kw_only=True):
 
 
 class Herd(Struct, kw_only=True):
-    """All seconds with ``due_low`` to ``due_high`` due deliveries, and their lateness."""
+    """The seconds in which ``due_low`` to ``due_high`` deliveries were due, and their lateness."""
 
     due_low: int
     due_high: int
@@ -202,7 +202,7 @@ class Herd(Struct, kw_only=True):
 
 
 class Disorder(Struct, kw_only=True):
-    """Deliveries of a level or another scheme, and how many followed a delivery that was due later.
+    """The deliveries of a level or another scheme, and how many followed a delivery that was due later.
 
     A message stored after its due time counts as due at its store time.
     """
@@ -337,7 +337,7 @@ class Change(Struct, kw_only=True):
 
 
 class Comparison(Struct, kw_only=True):
-    """This report compared with others."""
+    """A comparison of this report with others."""
 
     sides: list[Side]
     differences: list[str]  # the differences between the headers, as sentences

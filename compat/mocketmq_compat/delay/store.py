@@ -23,7 +23,7 @@ def bound(due_us: int) -> Entry:
 
 
 class DelayStore(Protocol):
-    """Records in order of delivery. Methods block, may raise OSError, and may be called by any thread."""
+    """A store of records in order of delivery. Methods block, may raise OSError, and are thread-safe."""
 
     @property
     def count(self) -> int:

@@ -110,7 +110,7 @@ def mapping_of(node: Node, allowed: tuple[str, ...], what: str) -> Mapping[str, 
 # plain_acl.yml
 
 MIN_LENGTH: Final = 7
-"""Minimum length of a key and of a secret. Upstream requires seven, although its message says six."""
+"""Minimum length of a key and of a secret. RocketMQ requires seven, although its message says six."""
 
 _TOP: Final = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
 _FIELDS: Final = (

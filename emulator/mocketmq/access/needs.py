@@ -15,7 +15,7 @@ Kind = Literal["Cluster", "Topic", "Group"]
 
 
 class Permission(Flag):
-    """Permissions of ``plain_acl.yml`` for a topic or group; ``DENY`` is no permission."""
+    """A permission of ``plain_acl.yml`` for a topic or group; ``DENY`` means no permission."""
 
     DENY = 0
     PUB = 1
@@ -23,7 +23,7 @@ class Permission(Flag):
 
 
 class Action(Flag):
-    """Actions that policies allow or deny."""
+    """An action that policies allow or deny."""
 
     PUB = 1
     SUB = 2

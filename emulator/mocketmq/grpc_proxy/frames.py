@@ -20,7 +20,7 @@ PRIORITY_FLAG: Final = 0x20
 
 
 class Frame(IntEnum):
-    """Types of frames."""
+    """The type of a frame."""
 
     DATA = 0
     HEADERS = 1
@@ -50,7 +50,7 @@ class Http2Code(IntEnum):
 
 
 class Http2Setting(IntEnum):
-    """Identifiers of settings in a SETTINGS frame."""
+    """The identifier of a setting in a SETTINGS frame."""
 
     ENABLE_PUSH = 2
     MAX_CONCURRENT_STREAMS = 3

@@ -55,7 +55,7 @@ class GroupStep(NamedTuple):
 
 
 class OffsetStep(NamedTuple):
-    """Messages of a queue that a group has pulled, or whose offsets its commit has passed."""
+    """A pull of messages by a group, or a commit that moved its offset past them."""
 
     wall_us: int
     at_us: int

@@ -328,7 +328,7 @@ _HEADINGS: Final = {"queues": "topics or queues", "masks": "masks", "key_check":
 
 
 class _Batch:
-    """Messages that are written together."""
+    """A batch of messages that are written together."""
 
     def __init__(self, writer: RecordingWriter, summary: RecordingSummary) -> None:
         self._writer = writer

@@ -49,7 +49,7 @@ class Pace:
         self._steady_us = steady_us()
 
     def target_ms(self, recorded_ms: int) -> int:
-        """Return the target of a line with this recorded time. Targets never go back, and keep the spacing.
+        """Return the target of a line with this recorded time. Targets keep the spacing and never decrease.
 
         After a reset of the recorded clock, or a new run, the spacing continues from the last target.
         """

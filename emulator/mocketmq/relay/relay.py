@@ -10,7 +10,7 @@ from mocketmq.relay.shelf import OpenShelf
 
 
 class RelayFigures(NamedTuple):
-    """Counts since the relay's start. ``pending`` is current; ``lateness_us`` is of the newest message."""
+    """Counts since the relay's start. ``pending`` is current; ``lateness_us`` is the newest message's."""
 
     pending: int = 0
     kept: int = 0

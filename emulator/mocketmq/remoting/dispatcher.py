@@ -38,7 +38,7 @@ LATENCIES_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 
 
 class Served(NamedTuple):
-    """Requests whose latencies are counted together.
+    """A kind of request whose latencies are counted together.
 
     ``broker`` is the index of the broker that served them; name servers count as the first broker. ``code``
     is the metrics label of the request code, and ``answer`` the response code.

@@ -28,7 +28,7 @@ _MOST_POINTS: Final = 10_000
 
 
 class LatenessDistribution:
-    """Lateness in microseconds; early messages count as on time.
+    """A distribution of lateness in microseconds; early messages count as on time.
 
     ``points`` are pairs of a share of all messages, from 0 to 1, and the maximum lateness within that share.
     """

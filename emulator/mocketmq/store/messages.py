@@ -55,7 +55,7 @@ _STORE_TIMES = (
 
 
 class Span(NamedTuple):
-    """Offsets ``start`` to ``end - 1`` of a queue, and the tag hashes wanted there; empty for all.
+    """A range of offsets, ``start`` to ``end - 1``, of a queue, with the wanted tag hashes; empty for all.
 
     ``retries_of`` selects only retries of this topic; ``run_of_messages`` does not support it.
     """

@@ -72,8 +72,8 @@ class TransactionSize(NamedTuple):
 class TransactingConnection(sqlite3.Connection):
     """A connection that runs a whole transaction in one call, so that aiosqlite switches threads once.
 
-    ``took_us`` is the duration of the last transaction or ``read``. ``has_stalled`` says whether the file
-    system held it up.
+    ``took_us`` is the duration of the last transaction or ``read``. ``has_stalled`` is True if the file
+    system held up the work.
     """
 
     took_us = 0

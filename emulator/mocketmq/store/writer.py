@@ -41,7 +41,7 @@ StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
 
 
 class WriterLimits(NamedTuple):
-    """Limits of a writer. ``waiting`` keeps a slow disk from exhausting the memory."""
+    """The limits of a writer. ``waiting`` keeps a slow disk from exhausting the memory."""
 
     waiting: int = 65_536
     """Maximum number of pieces of work that wait for a commit or a sync."""

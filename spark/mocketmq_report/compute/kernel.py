@@ -79,7 +79,7 @@ class KernelSettings(NamedTuple):
 
 
 class Clues(NamedTuple):
-    """Clues to questions over all parts; ``again`` has a batch's repeated rows of messages."""
+    """The facts of a part for questions over all parts; ``again`` has a batch's repeated rows of messages."""
 
     seen: pa.Table
     again: pa.Table

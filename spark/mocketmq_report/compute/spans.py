@@ -11,7 +11,7 @@ from mocketmq_report.ledger.rows import Ints, Rows
 
 
 class Spans(NamedTuple):
-    """Spans of time in order, without overlaps. ``before_us`` is the total length of all earlier spans."""
+    """Time spans in order, without overlaps. ``before_us`` is the total length of all earlier spans."""
 
     begin_us: Ints
     end_us: Ints

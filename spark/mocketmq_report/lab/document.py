@@ -40,7 +40,7 @@ class Machine(Struct, kw_only=True):
 
 
 class DelayLateness(Struct, kw_only=True):
-    """Lateness of a subject's deliveries of one delay; ``of`` is ``all`` or the delay."""
+    """The lateness of a subject's deliveries of one delay; ``of`` is ``all`` or the delay."""
 
     of: str
     measured: int

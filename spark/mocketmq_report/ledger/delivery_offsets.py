@@ -22,7 +22,7 @@ _LATEST: Final = (
 
 
 class DeliverySpan(InputPartition):
-    """Deliveries after the first number, up to and including the second."""
+    """A range of deliveries: after the first number, up to and including the second."""
 
     def __init__(self, after: int, last: int) -> None:
         super().__init__((after, last))

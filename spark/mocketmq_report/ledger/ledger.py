@@ -23,7 +23,7 @@ _MOST_ROWS: Final = 1 << 20
 
 
 class DamagedPartError(EmulatorError):
-    """Rows are unreadable; the sentence names their file."""
+    """Raised for unreadable rows; the sentence names their file."""
 
 
 class Extent(NamedTuple):
@@ -42,7 +42,7 @@ class Columns(NamedTuple):
 
 
 class LedgerPart(Protocol):
-    """Rows that one task reads."""
+    """A part of the ledger that one task reads."""
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Read at least these columns. Each call yields the same batches."""
@@ -112,7 +112,7 @@ def _batches(file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) 
 
 
 class StoreRange(NamedTuple):
-    """Deliveries of a store."""
+    """A part with deliveries of a store."""
 
     database: str
     names: dict[int, str]  # names of runs, by number
@@ -133,7 +133,7 @@ class StoreRange(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """Rows in memory."""
+    """A part whose rows are in memory."""
 
     table: pa.Table
 

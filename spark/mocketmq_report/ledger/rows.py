@@ -15,7 +15,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 NONE: Final = np.iinfo(np.int64).min
-"""The value that stands for a missing number."""
+"""The value used for a missing number."""
 
 
 @dataclass(eq=False, repr=False)

@@ -53,7 +53,7 @@ FROM fault_hits WHERE operation IN ('receive', 'ack', '{EVERY_REQUEST}') ORDER B
 
 
 class OffsetRange(NamedTuple):
-    """Deliveries of one part, by their first and last offset."""
+    """The deliveries of one part, by their first and last offset."""
 
     first: int
     last: int

@@ -16,7 +16,7 @@ from mocketmq_compat.delay.schemes import SCHEMES
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
 
 NO_LEVEL: Final = 0
-"""Number that stands for the level of messages with an absolute due time."""
+"""The number used as the level of messages with an absolute due time."""
 GRACE_US: Final = US_PER_S
 """Time after its due time at which a message counts as overdue; earlier, its delivery may be in progress."""
 

@@ -23,7 +23,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
 
 
 class TableSelection(NamedTuple):
-    """Columns of a table, and the conditions on its rows."""
+    """A selection of columns of a table, and conditions on its rows."""
 
     table: str
     columns: tuple[str, ...]

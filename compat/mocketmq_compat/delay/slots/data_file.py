@@ -41,7 +41,7 @@ class SlotRecord(NamedTuple):
 
 
 class SlotDamage(NamedTuple):
-    """Bytes that are not a record; ``is_last`` if the file ends with them."""
+    """A range of bytes that is not a record; ``is_last`` if the file ends with the range."""
 
     offset: int
     size: int

@@ -108,7 +108,7 @@ class Day:
 
 
 class Days:
-    """All days in a folder. Opening raises OSError.
+    """The days of a folder. Opening raises OSError.
 
     ``lock`` must be held for all methods but :meth:`mended`, :meth:`all_hours`, :meth:`hours_in_order` and
     :meth:`save_known`. The event loop also acquires the lock, so no thread holds it for long.

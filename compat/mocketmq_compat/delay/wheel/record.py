@@ -47,7 +47,7 @@ def start_of(entry: Entry) -> int:
 
 
 class WheelDamage(NamedTuple):
-    """Bytes of a file, from ``begin`` to ``end``, that are not a record; torn if the file ends with them."""
+    """A range of a file, from ``begin`` to ``end``, that is not a record; torn if the file ends with it."""
 
     begin: int
     end: int

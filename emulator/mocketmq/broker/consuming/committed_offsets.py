@@ -91,9 +91,9 @@ class CommittedOffsets:
     ) -> bool:
         """Handle a pulling consumer's periodic report of its offset. Returns False if it missed a reset.
 
-        The group goes back only if the report is lower than the previous report, because other members may
-        have acknowledged more by receipt. Ignores offsets outside the queue, missing topics, missing groups
-        that may not be created, and offsets of a client that has not been notified of a reset
+        The group's offset is moved back only if the report is lower than the previous report, because other
+        members may have acknowledged more by receipt. Ignores offsets outside the queue, missing topics,
+        missing groups that may not be created, and offsets of a client that has not been notified of a reset
         (ConsumerManageProcessor.java, 5.3.3). Without ``is_durable``, the report is stored with the next
         durable one.
         """

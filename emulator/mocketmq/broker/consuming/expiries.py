@@ -23,7 +23,7 @@ class Expiry(NamedTuple):
 
 
 class Expiries:
-    """Receipts in order of their ``visible_us``.
+    """A queue of receipts, in order of their ``visible_us``.
 
     A receipt that was settled or extended leaves a stale entry, which is skipped later. Stale entries are
     removed when they outnumber the live entries.

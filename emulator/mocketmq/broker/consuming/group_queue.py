@@ -31,11 +31,12 @@ class Notice(Enum):
 class GroupQueue:
     """A group's progress in one queue.
 
-    ``reported`` is the last offset that the group's pulling consumers read or reported, or None. The group
-    goes back only when they report a lower offset, because other members may have acknowledged more by
-    receipt. ``attempt`` is the id that the consumer gave to the last ordered pop, or ""; ``ordered_pop_ms``
-    is the ``pop_ms`` of that pop, or 0. ``notice`` is set while pulling consumers have yet to be notified
-    of a reset. ``resets`` counts resets. ``is_deserted`` is set if all members have left since the last pull.
+    ``reported`` is the last offset that the group's pulling consumers read or reported, or None. The group's
+    offset is moved back only when they report a lower offset, because other members may have acknowledged
+    more by receipt. ``attempt`` is the id that the consumer gave to the last ordered pop, or "";
+    ``ordered_pop_ms`` is the ``pop_ms`` of that pop, or 0. ``notice`` is set while pulling consumers have yet
+    to be notified of a reset. ``resets`` counts resets. ``is_deserted`` is set if all members have left since
+    the last pull.
     """
 
     __slots__ = (

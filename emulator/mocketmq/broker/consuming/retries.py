@@ -53,7 +53,7 @@ class Retry(NamedTuple):
 
 
 class Retries:
-    """Makes retries with upstream's delay levels: 3 for the first retry, and one more for each next retry."""
+    """Makes retries with RocketMQ's delay levels: 3 for the first retry, and one more for each next retry."""
 
     def __init__(self, store: Store, registry: Registry, receipts: Receipts, levels: LevelQueues) -> None:
         self._database = store.database

@@ -61,7 +61,7 @@ class TopicProgress(NamedTuple):
 
 
 class QueueTimes(NamedTuple):
-    """Times of a queue's oldest message, newest message, and the last message settled by a group; or -1.
+    """The times of a queue's oldest and newest message, and of the last one settled by a group; or -1.
 
     ``delay_ms`` is the age of the first message that the group has not settled, 0 if there is none.
     """

@@ -220,7 +220,7 @@ def recall_handle_of(sent: SendResult, brokers: ClusterBrokers, *, of_levels: bo
 
 
 class Recalls:
-    """Cancels delayed messages for their senders. Upstream has this since 5.3: for timers, if enabled."""
+    """Cancels delayed messages for their senders. RocketMQ recalls timers since 5.3, if enabled."""
 
     def __init__(self, clock: Clock, topics: Topics, pending: PendingMessages) -> None:
         self._clock = clock

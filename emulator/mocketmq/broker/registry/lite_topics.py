@@ -25,8 +25,8 @@ _DELETE: Final = "DELETE FROM queues WHERE key = ?"
 class LiteTopics:
     """All lite topics, by parent.
 
-    The queues of lite topics are added to ``by_key``, which has the queues of all topics. ``take_key`` returns
-    a new key. ``on_made`` is called for each new lite topic, which may be the next to expire.
+    The queues of lite topics are added to ``by_key``, which has the queues of all topics. ``take_key``
+    returns a new key. ``on_made`` is called for each new lite topic, which may be the next to expire.
     """
 
     def __init__(self, by_key: dict[int, Queue], take_key: Callable[[], int]) -> None:

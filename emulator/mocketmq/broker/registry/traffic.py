@@ -2,7 +2,7 @@
 
 What is counted, and under which topic, follows BrokerMetricsManager and its callers: a delayed message counts
 as incoming for the topic in which it waits, and again for its own topic once its delay is over. Sizes are
-sizes of bodies, as in ``statistics``. All counts start at 0 with the broker.
+body sizes, as in ``statistics``. All counts start at 0 with the broker.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ COPIED_AT_ONCE: Final = 500
 
 
 class Traffic:
-    """All counts.
+    """The traffic counts of one broker.
 
     ``received`` and ``received_bytes`` are by topic, group, and whether the message is a retry. The last is
     None for pulling consumers, whose retries upstream does not count. ``dead`` is by the original topic and

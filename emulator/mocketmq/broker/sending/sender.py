@@ -52,7 +52,7 @@ class PlainSends(ABC):
 
     @abstractmethod
     def kept(self, sent: Sequence[SendResult | EmulatorError]) -> None:
-        """Respond that all messages are durable. An error stands for a defect in the result of one."""
+        """Respond that all messages are durable. An error among the results means a defect."""
 
     @abstractmethod
     def refused(self, error: EmulatorError) -> None:

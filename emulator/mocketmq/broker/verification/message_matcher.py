@@ -15,7 +15,7 @@ _NO_JSON = object()
 
 
 class MessageMatcher(msgspec.Struct, frozen=True):
-    """Conditions, all of which must hold; None is no condition. Made by :func:`make_matcher`.
+    """A set of conditions, all of which must hold; None is no condition. Made by :func:`make_matcher`.
 
     ``body`` is bytes, a text, or any other JSON value, which the parsed body must equal.
     """

@@ -105,7 +105,7 @@ class SentMessage:
 
 @dataclass(eq=False, repr=False)
 class SentMessages:
-    """Messages of one topic or every topic that match the conditions. :meth:`follow` reads new ones.
+    """The messages of one topic, or of all topics, that match the conditions. :meth:`follow` reads new ones.
 
     ``forgotten`` counts forgotten messages beyond ``MAX_KEPT``, and ``forgotten_positions`` their deliveries.
     """

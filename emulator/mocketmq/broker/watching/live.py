@@ -72,7 +72,7 @@ class LiveLateness(NamedTuple):
 
 
 class LiveState(NamedTuple):
-    """All figures at one instant. ``commits`` counts transactions since the start."""
+    """A snapshot of all figures at one instant. ``commits`` counts transactions since the start."""
 
     now_us: int
     wall_us: int

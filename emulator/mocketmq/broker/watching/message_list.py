@@ -73,7 +73,7 @@ class Cursor(NamedTuple):
 
 
 class MessagePage(NamedTuple):
-    """Messages, newest first, and the beginning of the next page; None at the end."""
+    """A page of messages, newest first, and the beginning of the next page; None at the end."""
 
     messages: list[MessageSummary]
     next_before: Cursor | None
@@ -88,7 +88,7 @@ class _Listed(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """Messages of one source, newest first, and the place ``end`` down to which it was searched.
+    """A source of messages, newest first, and the place ``end`` down to which it was searched.
 
     ``floor_us`` is the store time at ``end``, or None if the source was searched completely.
     """

@@ -70,7 +70,7 @@ class RecordSearch(NamedTuple):
 
 
 class FoundRecords(NamedTuple):
-    """Records, newest first. The next page begins below ``next_before``; None at the end."""
+    """A page of records, newest first. The next page begins below ``next_before``; None at the end."""
 
     records: list[RecordSummary]
     next_before: int | None

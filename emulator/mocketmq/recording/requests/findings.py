@@ -36,7 +36,7 @@ class DoorCount(NamedTuple):
 
 
 class Findings:
-    """Differences by door, operation and place in the answer. ``notes`` counts the requests left out."""
+    """The differences by door, operation and place in responses. ``notes`` counts the requests left out."""
 
     def __init__(self) -> None:
         self.notes: Counter[str] = Counter()

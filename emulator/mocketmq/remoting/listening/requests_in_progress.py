@@ -20,7 +20,7 @@ Task = asyncio.Task[None]
 
 
 class ConnectionLimits(NamedTuple):
-    """Limits on the requests of one connection, and on the waiting long polls of all connections."""
+    """The limits on the requests of one connection, and on the waiting long polls of all connections."""
 
     running: int = 1_024
     running_bytes: int = 32 << 20

@@ -14,7 +14,7 @@ from mocketmq.rocketmq_versions import V5_0_0
 
 @unique
 class RequestCode(IntEnum):
-    """Codes of the requests that mocketmq serves, and of the requests that it sends to clients."""
+    """The code of a request that mocketmq serves, or sends to clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
