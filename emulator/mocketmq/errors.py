@@ -73,7 +73,7 @@ class RefusedError(EmulatorError):
 
 
 class InvalidArgumentError(RefusedError):
-    """A value is not allowed in ``field``; ``reason`` is upstream's sentence, if there is one."""
+    """A value is not allowed in ``field``; ``reason`` is RocketMQ's sentence, if there is one."""
 
     def __init__(self, field: str, value: object, allowed: str, reason: str | None = None) -> None:
         super().__init__(reason or f"{field} is {shorten(value)}; allowed: {allowed}")

@@ -24,10 +24,10 @@ beyond the window  refused, code 13     at once              delayed, to the end
 malformed          refused, code 13     refused, code 13     refused, code 1, in Java's words
 =================  ===================  ===================  ==============================
 
-Differences from upstream: Dongwo's patch has no latest time, and the RocketMQ 4.x that it patches has no
-timers. Upstream's 5.x timers are due at whole seconds, ours at the millisecond in ``TIMER_OUT_MS`` (rule 7).
-We refuse a delay that exceeds 64 bits as too long, while upstream treats the due time as past (rule 5). A
-timer with ``TIMER_DEL_UNIQKEY`` recalls a message upstream and is refused here (rule 6).
+Differences from RocketMQ: Dongwo's patch has no latest time, and the RocketMQ 4.x that it patches has no
+timers. RocketMQ's 5.x timers are due at whole seconds, ours at the millisecond in ``TIMER_OUT_MS`` (rule 7).
+We refuse a delay that exceeds 64 bits as too long, while RocketMQ treats the due time as past (rule 5). A
+timer with ``TIMER_DEL_UNIQKEY`` recalls a message in RocketMQ and is refused here (rule 6).
 """
 
 import re

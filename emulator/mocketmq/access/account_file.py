@@ -1,11 +1,11 @@
 """Reads the file with accounts: RocketMQ 4's ``plain_acl.yml``, or users of RocketMQ 5 with their policies.
 
-Upstream ignores many mistakes in ``plain_acl.yml``, and denies access for entries that it cannot parse
+RocketMQ ignores many mistakes in ``plain_acl.yml``, and denies access for entries that it cannot parse
 (PlainAccessConfig.java, 4.9.8). mocketmq refuses such a file, and names the line of the first mistake. Errors
 never quote a value that may be a secret. All values are text, so a secret ``012`` keeps its zero.
 
 RocketMQ has no file of users. A new broker has one user, from the setting initAuthenticationUser. The fields
-of a user have upstream's names (UserInfo, AclInfo, 5.5.0).
+of a user have RocketMQ's names (UserInfo, AclInfo, 5.5.0).
 """
 
 import re

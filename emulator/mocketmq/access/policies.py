@@ -5,7 +5,7 @@ custom entries before default ones, a name before a prefix, a longer prefix befo
 resource before all kinds, and Deny before Allow. Without a match, the request is refused.
 
 Sources, 5.5.0: AclAuthorizationHandler, Resource, PolicyEntry, Environment, AclConverter and
-AuthorizationMetadataManagerImpl. The errors use upstream's words.
+AuthorizationMetadataManagerImpl. The errors use RocketMQ's words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

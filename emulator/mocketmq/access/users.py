@@ -1,7 +1,7 @@
 """Users of RocketMQ 5 (ACL 2.0): accounts whose policies determine what they may do.
 
 Sources, 5.5.0: User, DefaultAuthenticationHandler, UserAuthorizationHandler and AclAuthorizationHandler. The
-errors use upstream's words.
+errors use RocketMQ's words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,7 +86,7 @@ class UserAccounts(Accounts):
         account.check_enabled()
         return account
 
-    def signature_error(self, account: Account) -> AccessError:  # noqa: ARG002 - upstream does not name it
+    def signature_error(self, account: Account) -> AccessError:  # noqa: ARG002 - RocketMQ does not name it
         return AuthError("check signature failed.")
 
     def _with(self, accounts: Iterable[Account]) -> Accounts:

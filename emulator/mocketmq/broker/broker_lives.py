@@ -58,7 +58,7 @@ log: Final = logging.getLogger(__name__)
 COPY_OFFSETS_US: Final = 10 * US_PER_S
 """Interval at which offsets are copied to a slave, which lacks commits since the last copy.
 
-Upstream's interval is up to ten seconds (SlaveSynchronize.java, BrokerController.java, 5.3.3).
+RocketMQ's interval is up to ten seconds (SlaveSynchronize.java, BrokerController.java, 5.3.3).
 """
 
 
@@ -119,7 +119,10 @@ class BrokerLives:
 
     @completed
     async def shut_down(self, name: str) -> RegisteredBroker:
-        """Take a broker out of all routes, end its connections and close its ports. Raises like ``crash``."""
+        """Take a broker out of all routes, end its connections and close its ports.
+
+        Raises the errors of ``crash``.
+        """
         return (await self._end(name, "shut-down", 0)).broker
 
     async def _end(self, name: str, state: BrokerState, loses: CrashLoss) -> BrokerLoss:
@@ -224,7 +227,7 @@ class BrokerLives:
         return self._store.clock.now_us() if silent_us is None else silent_us
 
     async def cut_off(self, name: str, side: CutOff) -> RegisteredBroker:
-        """Cut a broker off from its clients or from the name servers. Raises like ``crash``."""
+        """Cut a broker off from its clients or from the name servers. Raises the errors of ``crash``."""
         async with self._lock:
             broker = self._running(name)
             condition = broker.condition
@@ -236,14 +239,14 @@ class BrokerLives:
             return broker
 
     async def reconnect(self, name: str) -> RegisteredBroker:
-        """Undo :meth:`cut_off`. The broker registers again at once. Raises like ``crash``."""
+        """Undo :meth:`cut_off`. The broker registers again at once. Raises the errors of ``crash``."""
         async with self._lock:
             broker = self._running(name)
             self._set(broker, "reconnected", cut_off_from=frozenset(), silent_us=None)
             return broker
 
     async def set_read_only(self, name: str, *, is_read_only: bool) -> RegisteredBroker:
-        """Make a broker refuse sends, or accept them again. Raises like ``crash``."""
+        """Make a broker refuse sends, or accept them again. Raises the errors of ``crash``."""
         async with self._lock:
             broker = self._running(name)
             self._set(broker, "read-only" if is_read_only else "writable", is_read_only=is_read_only)
@@ -285,7 +288,10 @@ class BrokerLives:
 
     @completed
     async def wipe(self, name: str) -> RegisteredBroker:
-        """Delete all data of a broker that is down, as if its disk were lost. Raises like ``start``."""
+        """Delete all data of a broker that is down, as if its disk were lost.
+
+        Raises the errors of ``start``.
+        """
         async with self._timer.intervention(), self._lock:
             broker = self._ended(name)
             await self._wipe(broker.share)

@@ -1,6 +1,6 @@
 """The errors that a fault rule can inject, with their form in each protocol.
 
-The names come from upstream's ResponseCode (docs/protocol/remoting.md §7.1), and from the codes of Aliyun's
+The names come from RocketMQ's ResponseCode (docs/protocol/remoting.md §7.1), and from the codes of Aliyun's
 HTTP protocol (docs/protocol/aliyun.md §1.12). Every protocol can return each error in its own form.
 """
 

@@ -1,1 +1,1 @@
-"""RocketMQ's gRPC protocol for the clients of RocketMQ 5, which upstream's proxy serves."""
+"""RocketMQ 5's gRPC protocol, which RocketMQ's own proxy serves."""

@@ -1,6 +1,6 @@
 """Access control for gRPC: verifies the sender's signature, and maps RPCs to the permissions they need.
 
-The required permissions are upstream's (PlainAccessResource.java, 5.3.3;
+The required permissions are RocketMQ's (PlainAccessResource.java, 5.3.3;
 DefaultAuthorizationContextBuilder.java, 5.5.0). As in 5.5.0 but not in 5.3.3, a producer's Telemetry stream
 needs PUB on its topics, and a Heartbeat SUB on its group.
 

@@ -62,7 +62,7 @@ BYTES_PER_ANSWERED: Final = 1 << 10
 """A client may send one more PING, WINDOW_UPDATE or small DATA frame per this many bytes sent to it."""
 
 IDLE_S: Final = 120.0
-"""Time without an RPC after which a connection is closed, as in upstream (grpcClientIdleTimeMills)."""
+"""Time without an RPC after which a connection is closed, as in RocketMQ (grpcClientIdleTimeMills)."""
 STALLED_S: Final = 30.0
 """Time without a further byte after which an incomplete request is refused."""
 LINGER_S: Final = 1.0

@@ -103,7 +103,7 @@ class GrpcClient:
         raise self._unable("take replies")
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """Return the client's settings and, like upstream, its thread stacks, requested from the client."""
+        """Return the client's settings and, like RocketMQ, its thread stacks, requested from the client."""
         member = self._broker.registry.clients.consumer(group, client_id)
         if member is None:
             raise ClientOfflineError(f"The Consumer <{group}> <{client_id}> not online")
@@ -131,7 +131,7 @@ class GrpcClients:
         self._beats: dict[str, int] = {}
 
     def produces(self, client: GrpcClient, topics: Sequence[str]) -> None:
-        """Register a producer. As in upstream's proxy, the names of its topics are its producer groups."""
+        """Register a producer. As in RocketMQ's proxy, the names of its topics are its producer groups."""
         client.topics = list(topics)
         self._register(client, producers=client.topics)
 

@@ -65,7 +65,7 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
     out.user_properties.update((name, text) for name, text in properties.items() if name not in RESERVED)
     kind = _type_of(properties)
     if kind == topic_types.TRANSACTION:
-        out.user_properties[_TRANSACTION_ID] = stored.unique_key  # upstream's broker adds this property
+        out.user_properties[_TRANSACTION_ID] = stored.unique_key  # RocketMQ's broker adds this property
     system = out.system_properties
     out.body, system.body_encoding = _body(broker, stored)
     system.body_digest.type = 2

@@ -1,7 +1,7 @@
 """Serves the RPCs of ``apache.rocketmq.v2.MessagingService``.
 
 A refused request gets the gRPC status OK and the error in the response's ``status``, because SDKs retry
-requests with other gRPC statuses. RPCs that the 5.3.3 proxy does not serve get UNIMPLEMENTED, as in upstream.
+requests with other gRPC statuses. RPCs that the 5.3.3 proxy does not serve get UNIMPLEMENTED, as in RocketMQ.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Telemetry, Heartbeat and NotifyClientTermination, which register clients and send them settings.
 
-Unlike upstream's proxy (ClientActivity.java, 5.3.3), this serves clients that have not sent their settings,
+Unlike RocketMQ's proxy (ClientActivity.java, 5.3.3), this serves clients that have not sent their settings,
 because SDKs depend on that after a restart of the broker.
 """
 

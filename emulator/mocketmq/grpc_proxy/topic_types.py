@@ -26,7 +26,7 @@ def types_of(topic: Topic) -> tuple[int, ...]:
 def accepts(topic: Topic, kind: int) -> bool:
     """Whether clients may send messages of the type to the topic.
 
-    A mixed topic also accepts priority messages, which upstream leaves out of its route (RouteActivity and
+    A mixed topic also accepts priority messages, which RocketMQ leaves out of its route (RouteActivity and
     DefaultTopicMessageTypeValidator, 5.5.0).
     """
     types = types_of(topic)

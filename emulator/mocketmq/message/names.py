@@ -77,7 +77,7 @@ _EXPECTED_TOPICS: Final[Mapping[str, int]] = {
     _OFFSET_MOVED_TOPIC: 1,
     "BenchmarkTest": 1_024,
 }
-"""System topics that upstream creates at its start, with their queue counts (TopicConfigManager, 4.9.8)."""
+"""System topics that RocketMQ creates at its start, with their queue counts (TopicConfigManager, 4.9.8)."""
 SYSTEM_TOPICS: Final = FORBIDDEN_TOPICS.union(
     _EXPECTED_TOPICS, (TEMPLATE_TOPIC, CLUSTER, BROKER, "CHECKPOINT_TOPIC")
 )
@@ -120,7 +120,7 @@ def is_forbidden_topic(name: str) -> bool:
 
 
 def is_system_topic(name: str) -> bool:
-    """Whether only the broker creates the topic: an upstream system topic, or a topic of half messages."""
+    """Whether only the broker creates the topic: a RocketMQ system topic, or a topic of half messages."""
     return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", HALF_PREFIX))
 
 
@@ -135,12 +135,12 @@ def expected_queues(name: str) -> int:
 
 
 def is_system_group(name: str) -> bool:
-    """Whether the group is one of upstream's system groups, which always exist (isSysConsumerGroup)."""
+    """Whether the group is one of RocketMQ's system groups, which always exist (isSysConsumerGroup)."""
     return name in _SYSTEM_GROUPS or name.startswith("CID_RMQ_SYS_")
 
 
 def check_topic_name(topic: str) -> None:
-    """Raise InvalidArgumentError, in upstream's words, unless its TopicValidator accepts the name."""
+    """Raise InvalidArgumentError, in RocketMQ's words, unless its TopicValidator accepts the name."""
     name = topic.removeprefix(HALF_PREFIX)
     limit = MAX_GROUP_TOPIC_LENGTH if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
     if not name.strip():

@@ -24,7 +24,7 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.signature import ACCESS_KEY, is_signed
 
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""Name of upstream's exception, which begins the remark of every refusal, except refusals to users."""
+"""Name of RocketMQ's exception, which begins the remark of every refusal, except refusals to users."""
 
 Needs = Callable[[Command], Iterator[Need]]
 
@@ -46,7 +46,7 @@ def _nothing(_command: Command) -> Iterator[Need]:
 
 
 OPEN: Final = AccessRule(_nothing, is_open=True)
-"""The rule of requests that need no access key, as on upstream's name server."""
+"""The rule for requests that need no access key, as on RocketMQ's name server."""
 KEY: Final = AccessRule(_nothing)
 """The rule of requests that need an access key, but no permissions."""
 ADMIN: Final = AccessRule(_nothing, is_admin=True)
@@ -117,7 +117,7 @@ def consumes(
     """Make a rule that requires permission to consume the topic as the group, both named by ext fields.
 
     A user needs one of the actions. The group is checked before the topic. ``is_topic_first`` reverses this
-    order for requests where upstream does.
+    order for requests where RocketMQ does.
     """
 
     def needs(command: Command) -> Iterator[Need]:
@@ -137,7 +137,7 @@ class Guard:
     def check(self, rule: AccessRule, channel: RemotingChannel, command: Command) -> bool:
         """Return True if the sender is authorized, or False if it is not and the request is open.
 
-        Raises RemotingError or AuthError, with upstream's code and text, if the request must be refused.
+        Raises RemotingError or AuthError, with RocketMQ's code and text, if the request must be refused.
         """
         try:
             self._check(rule, peer_host(channel.remote), command)

@@ -272,7 +272,7 @@ def _answer(command: Command, response: Response) -> Command:
 
 
 def _unsupported(code: int) -> RemotingError:
-    """The refusal of an unsupported request, in upstream's words, which begin with a space."""
+    """The refusal of an unsupported request, in RocketMQ's words, which begin with a space."""
     return RemotingError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
 
 

@@ -28,7 +28,7 @@ fault             the fault rule that delayed this delivery, or made it as a rep
 
 Lateness is ``delivered_us - due_us``. A negative value means an early delivery, which is a defect with one
 exception. After a level was shortened or removed, profile ``rocketmq4`` delivers its messages at once, as
-upstream does; ``due_us`` is still the original due time. Pending messages are rows of ``messages`` with a
+RocketMQ does; ``due_us`` is still the original due time. Pending messages are rows of ``messages`` with a
 ``due_us`` that their level's delay offset has not passed, and without a row in ``interventions``, the table
 of cancelled and forced messages.
 """

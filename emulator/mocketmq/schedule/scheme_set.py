@@ -341,7 +341,8 @@ class SchemeSet:
 def _merged_pages(pages: Iterable[list[StoredMessage]], limit: int, max_bytes: int) -> list[StoredMessage]:
     """Merge pages of several schemes into one, with the same limits.
 
-    The bodies of a page that ended early reach ``max_bytes``, so the merged page ends no later than that one.
+    The bodies of a page that ended early reach ``max_bytes``, so the merged page ends no later than that
+    page.
     """
     found = sorted((message for page in pages for message in page), key=lambda one: one.log_offset)
     return until_bytes(found[:limit], max_bytes, lambda one: len(one.body))

@@ -43,7 +43,7 @@ _CLEARED = "SELECT 1 FROM timed_messages WHERE number = ? AND key_hash = ? AND o
 
 
 class SendReceipt(msgspec.Struct, frozen=True, gc=False):
-    """The position of a record as reported to the sender, with the fields of upstream's response."""
+    """The position of a record as reported to the sender, with the fields of RocketMQ's response."""
 
     offset_message_id: str
     queue_id: int

@@ -1,7 +1,7 @@
 """Indexes messages by their unique key and by their ``KEYS``.
 
 Keys are random, and updating a random index with every send would cost most of the writer's throughput. Like
-upstream's IndexService, this index is therefore updated later: while the writer is idle, and before each
+RocketMQ's IndexService, this index is therefore updated later: while the writer is idle, and before each
 look-up. A look-up finds every message stored before it.
 """
 

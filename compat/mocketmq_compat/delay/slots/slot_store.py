@@ -260,7 +260,7 @@ class Slots(StoredScheme):
     """The scheme ``slots``, in which a message can cancel another.
 
     The cancelling message carries the other's unique key in ``TIMER_DEL_UNIQKEY``, alone or as
-    ``<topic>+<key>`` (docs/protocol/remoting.md §5.6), and is sent to the same topic. Unlike upstream, it
+    ``<topic>+<key>`` (docs/protocol/remoting.md §5.6), and is sent to the same topic. Unlike RocketMQ, it
     takes effect at once, so the response shows whether the other message was still pending.
     """
 

@@ -113,7 +113,7 @@ class GroupQueue:
         return self._end(self.open.values())
 
     def cut(self, end: int) -> None:
-        """Go back to the end of a queue that has lost its newest messages, and close their receipts."""
+        """Move back to the end of a queue that has lost its newest messages, and close their receipts."""
         self._end(receipt for receipt in self.open.values() if receipt.queue_offset >= end)
         self.next_offset, self.pulled_offset = min(self.next_offset, end), min(self.pulled_offset, end)
         if self.reported is not None:

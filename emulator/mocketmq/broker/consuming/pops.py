@@ -1,6 +1,6 @@
 """Consuming by pop: messages become invisible for a time, with handles made of queue, offset and pop time.
 
-A message that is not acknowledged in time becomes visible again at its old offset. Upstream appends it to a
+A message that is not acknowledged in time becomes visible again at its old offset. RocketMQ appends it to a
 retry topic instead, but clients cannot see the difference. Remoting clients send dead letters themselves.
 
 Source: docs/protocol/remoting.md §2.11
@@ -114,7 +114,7 @@ class Pops:
         ``queue_id`` counts the queues of all brokers; a negative one means all queues of this broker.
 
         Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
-        GroupNotFoundError, in upstream's order.
+        GroupNotFoundError, in RocketMQ's order.
         """
         topic = await self._used_topics.for_reading(topic_name)
         if share is not ALONE:
@@ -184,7 +184,7 @@ class Pops:
     ) -> Sequence[InFlightMessage]:
         """Pop, in the order that the group requires. Messages beyond its retries become dead letters.
 
-        Upstream's proxy makes these dead letters for gRPC clients (ConsumerProcessor.java, 5.3.3). Popping
+        RocketMQ's proxy makes these dead letters for gRPC clients (ConsumerProcessor.java, 5.3.3). Popping
         remoting clients forward dead letters themselves.
         """
         group, end_us = target.group, steady_us() + int(wait_s * US_PER_S)

@@ -56,7 +56,7 @@ class Pull:
     """Reads queues by offset.
 
     A pull returns up to ``max_pull_messages``, of up to ``max_pull_bytes`` in total unless the first alone is
-    larger. Upstream has these limits for messages in memory (``isTheBatchFull``, DefaultMessageStore, 4.9.8).
+    larger. RocketMQ has these limits for messages in memory (``isTheBatchFull``, DefaultMessageStore, 4.9.8).
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Pull:
         """Check a pull and return its group and queue. May create the group, but not the topic.
 
         Raises InvalidArgumentError, GroupNotFoundError, TopicNotFoundError, NoPermissionError,
-        QueueNotFoundError, in upstream's order.
+        QueueNotFoundError, in RocketMQ's order.
         """
         group = await self._groups.for_consuming(group_name)
         topic = await self._used_topics.for_reading(topic_name)
@@ -302,7 +302,7 @@ def _notice_of(group_queue: GroupQueue) -> Pulled:
 
 
 def _is_at_end(pulled: Pulled, offset: int) -> bool:
-    """Whether the pull is at the end of the queue. In an empty queue upstream corrects other offsets to 0."""
+    """Whether the pull is at the end of the queue. In an empty queue RocketMQ corrects other offsets to 0."""
     if pulled.status is PullStatus.NO_MESSAGE_IN_QUEUE:
         return offset == 0
     return pulled.status is PullStatus.OFFSET_OVERFLOW_ONE

@@ -277,5 +277,5 @@ class Receiver:
 
 
 def _is_retry(receipt: Receipt, request: ReceiveRequest) -> bool:
-    """Whether upstream would have this message popped from a retry topic."""
+    """Whether RocketMQ would have this message popped from a retry topic."""
     return receipt.queue.topic.startswith(RETRY_PREFIX) or (receipt.times > 1 and not request.ordered)

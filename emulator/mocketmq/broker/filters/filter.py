@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 KINDS: Final = (TAG, SQL92)
-"""Filter languages, named as in upstream's ExpressionType."""
+"""Filter languages, named as in RocketMQ's ExpressionType."""
 
 MAX_TAGS = 100
 MAX_SQL_LENGTH: Final = 16_384

@@ -1,6 +1,6 @@
 """The evaluation of SQL92 expressions over a message's properties, by the rules of RocketMQ 5.3.3.
 
-Each function makes an expression from its operands, and refuses operands that upstream's parser refuses. The
+Each function makes an expression from its operands, and refuses operands that RocketMQ's parser refuses. The
 source is ``filter/.../expression`` of 5.3.3, mainly ComparisonExpression. Some rules are surprising:
 
 - A property is text, or null if the message does not have it. If it is compared with a number, its text is
@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 MAX_DEPTH: Final = 100
-"""Maximum depth of nesting. Upstream accepts as many levels as fit on a thread's stack."""
+"""Maximum depth of nesting. RocketMQ accepts as many levels as fit on a thread's stack."""
 
 _SMALLEST: Final = 5e-324
 _INT32: Final = range(-(1 << 31), 1 << 31)
@@ -335,7 +335,7 @@ def having(
 
 
 def _compare(left: Value, right: Value) -> int:
-    """Compare like upstream's ``__compare``. The result is negative for values without an order."""
+    """Compare like RocketMQ's ``__compare``. The result is negative for values without an order."""
     kind, other = type(left), type(right)
     if kind is not other:
         if isinstance(left, str):

@@ -1,7 +1,7 @@
 """The grammar and parser of SQL92 filters. Imported on first use, because importing Lark is slow.
 
 The grammar follows SelectorParser.jj of RocketMQ 5.3.3 with two exceptions. Text after the expression is
-refused, while upstream silently ignores it. A comment may extend to the end of the text.
+refused, while RocketMQ silently ignores it. A comment may extend to the end of the text.
 """
 
 import re

@@ -43,12 +43,12 @@ class QueueProgress(NamedTuple):
 
     @property
     def offset_diff(self) -> int:
-        """Upstream's ``diff``, which unlike ``GroupQueue.lag`` counts messages that retention removed."""
+        """RocketMQ's ``diff``, which unlike ``GroupQueue.lag`` counts messages that retention removed."""
         return self.queue.next_offset - max(self.committed_offset, 0)
 
     @property
     def inflight_diff(self) -> int:
-        """Upstream's ``inflight``, which counts all messages from the committed offset on."""
+        """RocketMQ's ``inflight``, which counts all messages from the committed offset on."""
         return self.given_offset - self.committed_offset
 
 
@@ -109,7 +109,7 @@ class GroupProgress:
     async def waiting_retries(self) -> Counter[tuple[str, int]]:
         """Count messages that were given back and wait for their delay, by retry topic and queue id.
 
-        Upstream's lag does not include them, because they are not in the retry topic yet.
+        RocketMQ's lag does not include them, because they are not in the retry topic yet.
         """
         found: Counter[tuple[str, int]] = Counter()
         for level in self._levels.levels:

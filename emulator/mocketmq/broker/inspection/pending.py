@@ -171,7 +171,7 @@ _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
 class RecallHandle(NamedTuple):
     """A recall handle, with which the sender of a delayed message can cancel it.
 
-    The format is upstream's: ``v1 topic broker instant unique-key`` in Base64. The instant is the due time by
+    The format is RocketMQ's: ``v1 topic broker instant unique-key`` in Base64. The instant is the due time by
     the emulated clock, rounded up to milliseconds.
     """
 
@@ -230,7 +230,7 @@ class Recalls:
     async def recall(self, topic: str, text: str, *, is_strict: bool) -> str:
         """Recall a topic's message by its handle. Returns its unique key once the recall is durable.
 
-        Checks in upstream's order, but by the emulated clock and without a limit on the due time. Recalling a
+        Checks in RocketMQ's order, but by the emulated clock and without a limit on the due time. Recalling a
         message that is no longer pending succeeds unless ``is_strict``. Raises TopicNotFoundError,
         NotPendingError.
         """

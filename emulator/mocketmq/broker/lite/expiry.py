@@ -1,6 +1,6 @@
 """Expiry of lite topics without new messages (AbstractLiteLifecycleManager of 5.5.0).
 
-A lite topic expires as a whole, even if groups have not received all its messages. Upstream checks every two
+A lite topic expires as a whole, even if groups have not received all its messages. RocketMQ checks every two
 minutes; here the timer deletes the lite topic exactly on expiry, also during a clock move.
 """
 

@@ -71,7 +71,7 @@ GROUP_ATTRIBUTES: Final[Attributes] = {
 def parse_changes(text: str) -> Mapping[str, str]:
     """Parse changes of a topic's attributes, ``+name=value,-name``, by signed name.
 
-    Raises InvalidArgumentError in upstream's words.
+    Raises InvalidArgumentError in RocketMQ's words.
     """
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
@@ -91,7 +91,7 @@ def changed_attributes(
 ) -> dict[str, str]:
     """Apply changes, by signed name, to attributes. ``current`` is None for a new topic or group.
 
-    Raises InvalidArgumentError, in upstream's words, for a change that is not allowed.
+    Raises InvalidArgumentError, in RocketMQ's words, for a change that is not allowed.
     """
     after = dict(current or {})
     names = set()

@@ -234,7 +234,7 @@ class Clients:
         """Register a client, and notify its groups if their members or topics have changed.
 
         A group missing from a later heartbeat keeps the client as a member until the client leaves, as
-        upstream.
+        RocketMQ.
         """
         before = self._members.get(channel)
         if before is not None:

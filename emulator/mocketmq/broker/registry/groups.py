@@ -90,7 +90,7 @@ def retry_policy_of(given: dict[str, Any] | None) -> RetryPolicy:
 
 
 class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The other fields of upstream's SubscriptionGroupConfig, with its names (4.9.8; the rest 5.3.3).
+    """The other fields of RocketMQ's SubscriptionGroupConfig, with its names (4.9.8; the rest 5.3.3).
 
     The first three fields and the attributes have effects, except ``lite.sub.client.max.event.cnt``. So do
     ``consume_message_orderly`` and ``group_retry_policy`` over gRPC, and ``broker_id`` if brokers have
@@ -171,7 +171,7 @@ class Group:
         self.config = config
 
     def check_may_broadcast(self) -> None:
-        """Raise NoPermissionError, in upstream's words, unless the group may broadcast."""
+        """Raise NoPermissionError, in RocketMQ's words, unless the group may broadcast."""
         if not self.config.consume_broadcast_enable:
             raise NoPermissionError(f"the consumer group[{self.name}] can not consume by broadcast way")
 
@@ -235,7 +235,7 @@ class Groups:
     async def for_use(self, name: str, max_retries: int = MAX_RETRIES) -> Group:
         """The group for a client that consumes, created on first use if the settings allow it.
 
-        Groups that upstream has are always created.
+        RocketMQ's own groups are always created.
 
         ``max_retries`` applies to a new group. Raises InvalidArgumentError, GroupNotFoundError, and
         NoPermissionError for the broker's own groups.
@@ -261,7 +261,7 @@ class Groups:
         return group
 
     async def for_consuming(self, name: str) -> Group:
-        """Like ``for_use``. Also raises NoPermissionError, in upstream's words, if consuming is disabled."""
+        """Like ``for_use``. Also raises NoPermissionError, in RocketMQ's words, if consuming is disabled."""
         group = await self.for_use(name)
         if not group.config.consume_enable:
             raise NoPermissionError(f"subscription group no permission, {name}")

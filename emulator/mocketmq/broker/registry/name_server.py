@@ -37,7 +37,7 @@ class NameServer:
     """The state. Reads come from memory. A change is visible once committed, and answered once durable.
 
     The unwritable brokers and ``shows_orders`` (whether routes show order configurations,
-    orderMessageEnable) are only kept until the next start, as in upstream's name server.
+    orderMessageEnable) are only kept until the next start, as in RocketMQ's name server.
     """
 
     def __init__(self, store: Store) -> None:
@@ -72,7 +72,7 @@ class NameServer:
     async def delete(self, namespace: str, key: str) -> None:
 
         def apply() -> None:
-            self._configs.get(namespace, {}).pop(key, None)  # upstream, too, keeps an empty namespace
+            self._configs.get(namespace, {}).pop(key, None)  # RocketMQ, too, keeps an empty namespace
 
         def work(batch: Batch) -> None:
             batch.execute(_DELETE, (namespace, key))

@@ -69,7 +69,7 @@ class QueueMapping(msgspec.Struct, frozen=True):
     def replacing(self, old: "QueueMapping | None", *, is_forced: bool) -> "QueueMapping":
         """Return this mapping, and the old items of logical queues that it omits.
 
-        Raises RefusedError, in upstream's words, if it contradicts the old mapping and is not forced.
+        Raises RefusedError, in RocketMQ's words, if it contradicts the old mapping and is not forced.
         """
         for items in self.hosted.values():
             _check_order(items)

@@ -270,7 +270,7 @@ class Topics:
         await self._writer.synced()
 
     def check_is_at(self, topic: Topic, position: int) -> None:
-        """Raise TopicNotFoundError, which begins with upstream's words, if this broker lacks the topic."""
+        """Raise TopicNotFoundError, which begins with RocketMQ's words, if this broker lacks the topic."""
         check_is_at(topic, self.brokers[position])
 
     def check_may_read(self, topic: Topic, position: int) -> None:
@@ -368,7 +368,7 @@ class Topics:
         return await self.put(name, read_queues, write_queues, perm, config)
 
     def check_is_for_clients(self, name: str) -> None:
-        """Raise NoPermissionError, in upstream's words, for a system topic."""
+        """Raise NoPermissionError, in RocketMQ's words, for a system topic."""
         if is_system_topic(name):
             raise NoPermissionError(f"The topic[{name}] is conflict with system topic.")
 
@@ -397,7 +397,7 @@ class Topics:
 
 
 def check_is_at(topic: Topic, broker: RegisteredBroker) -> None:
-    """Raise TopicNotFoundError, which begins with upstream's words, if the broker lacks the topic."""
+    """Raise TopicNotFoundError, which begins with RocketMQ's words, if the broker lacks the topic."""
     if not topic.is_at(broker.share.position):
         raise TopicNotFoundError(
             f"topic[{topic.name}] not exist, apply first please! {broker.name} does not have it;"

@@ -16,7 +16,7 @@ Kind = Literal["normal", "fifo", "delay", "transaction"]
 """The value of the label ``message_type``."""
 
 SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"
-"""The group for which upstream counts messages whose delay level is over."""
+"""The group for which RocketMQ counts messages whose delay level is over."""
 
 SIZES: Final = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 """Bounds of message sizes, in bytes."""
@@ -32,7 +32,7 @@ class Traffic:
     """The traffic counts of one broker.
 
     ``received`` and ``received_bytes`` are by topic, group, and whether the message is a retry. The last is
-    None for pulling consumers, whose retries upstream does not count. ``dead`` is by the original topic and
+    None for pulling consumers, whose retries RocketMQ does not count. ``dead`` is by the original topic and
     the group.
     """
 

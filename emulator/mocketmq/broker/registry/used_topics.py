@@ -167,7 +167,7 @@ class UsedTopics:
     async def _first_use(
         self, name: str, template: Template | None = None, position: int | None = None
     ) -> Topic:
-        """Create a topic from the template, or a system topic with upstream's number of queues.
+        """Create a topic from the template, or a system topic with RocketMQ's number of queues.
 
         Retry and dead-letter topics have one queue. If ``position`` is given, a topic from the template is
         created only on the broker with this position.

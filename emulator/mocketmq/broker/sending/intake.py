@@ -244,7 +244,7 @@ class Intake:
         claim, draft = accepted.claim, accepted.draft
         topic = queue.topic
         traffic = self._statistics.only_traffic or self._statistics.traffic_of(queue)
-        # The message type that upstream's metrics show, up to 5.5.0 (BrokerMetricsManager.getMessageType). A
+        # The message type that RocketMQ's metrics show, up to 5.5.0 (BrokerMetricsManager.getMessageType). A
         # message with a priority is a normal one.
         kind: Kind = "normal"
         if draft.properties.startswith(_ORDERED) or _ORDERED_TOO in draft.properties:

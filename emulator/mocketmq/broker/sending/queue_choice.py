@@ -39,7 +39,7 @@ def queue_for_send(topic: Topic, queue_id: int | None, brokers: ClusterBrokers) 
 
 
 def _open_queue(topic: Topic, brokers: ClusterBrokers) -> Queue:
-    """A random writable queue of a broker that takes sends. Raises like ``queue_for_send``."""
+    """A random writable queue of a broker that takes sends. Raises the errors of ``queue_for_send``."""
     reachable = [queue for queue in topic.writable if brokers.index_of(queue) not in brokers.unreachable]
     if not reachable:
         raise BrokerDownError(f"no broker of topic {topic.name} can be reached; start or reconnect one")

@@ -52,7 +52,7 @@ class Replies:
         return sent
 
     async def _push(self, message: Message, producer_group: str, is_unit_mode: bool) -> EmulatorError | None:
-        """Push the reply. Returns the failure in upstream's words, or None."""
+        """Push the reply. Returns the failure in RocketMQ's words, or None."""
         client_id = message.properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             return ClientOfflineError(f"reply message properties[{REPLY_TO_CLIENT}] is null")

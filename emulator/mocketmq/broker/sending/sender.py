@@ -29,7 +29,7 @@ ACCEPTED_AT_ONCE = 256
 class SendResult(msgspec.Struct):
     """A stored message, and the queue where it becomes visible.
 
-    For a delayed message ``stored`` is the parked record, as in upstream's response, ``queue`` the real
+    For a delayed message ``stored`` is the parked record, as in RocketMQ's response, ``queue`` the real
     queue, and ``level`` the delay level after clamping. ``receipt`` is the position reported to the sender.
     """
 

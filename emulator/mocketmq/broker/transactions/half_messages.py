@@ -133,7 +133,7 @@ class HalfMessages:
         Raises the errors of :meth:`Intake.accept`, and then stores nothing.
 
         The first check-back is after the setting ``transaction_timeout``, or after the seconds in the
-        message's ``CHECK_IMMUNITY_TIME_IN_SECONDS``. Properties are set as in upstream
+        message's ``CHECK_IMMUNITY_TIME_IN_SECONDS``. Properties are set as in RocketMQ
         (docs/protocol/remoting.md §9).
         """
         immunity_us = self._immunity_us(message)
@@ -203,7 +203,7 @@ class HalfMessages:
     ) -> None:
         """Handle a producer's answer about a half message. ``commit`` is None if it is undecided.
 
-        Raises UndecidableError, in upstream's words, unless the half message is open and of this group.
+        Raises UndecidableError, in RocketMQ's words, unless the half message is open and of this group.
         """
         try:
             if commit is not None:

@@ -1,4 +1,4 @@
-"""Shows and changes settings of the broker and the name server by upstream's names, and cleans up on request.
+"""Shows and changes settings of the broker and the name server by RocketMQ's names, and cleans up on request.
 
 The names come from BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java of 4.9.8, except for
 ``enableMixedMessageType``, which comes from 5.3.3. A change lasts until the next start. The broker cannot

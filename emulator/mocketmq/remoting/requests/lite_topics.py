@@ -223,5 +223,5 @@ def _lite_group(call: RemotingCall[Any], name: str) -> Group:
 
 
 def _lmq_name(parent: str, name: str) -> str:
-    """The name of a lite topic's queue in upstream's store (LiteUtil.java)."""
+    """The name of a lite topic's queue in RocketMQ's store (LiteUtil.java)."""
     return f"%LMQ%${parent}${name}"

@@ -195,7 +195,7 @@ def _named(call: RemotingCall[Any], queue: Queue) -> PoppedQueue:
 
 
 def _retried(call: RemotingCall[Any], one: InFlightMessage) -> StoredMessage:
-    """The message in upstream's form for a retry, with the number of retries and the first pop time."""
+    """The message in RocketMQ's form for a retry, with the number of retries and the first pop time."""
     message = one.message
     if one.times == 1:
         return message

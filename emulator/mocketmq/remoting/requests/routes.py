@@ -62,7 +62,7 @@ ROUTES: Final = RequestFamily("The name server")
 
 @Request(ROUTES, RequestCode.GET_ROUTEINFO_BY_TOPIC, access=looks_for("topic"))
 async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
-    """Return a topic's route. Raises RemotingError, in upstream's words, if there is none."""
+    """Return a topic's route. Raises RemotingError, in RocketMQ's words, if there is none."""
     name = call.header.topic
     is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
     registry = call.broker.registry
@@ -241,7 +241,7 @@ def _routed(call: RemotingCall[Any], brokers: int | None = None) -> Sequence[Reg
 
 
 def _seen(call: RemotingCall[Any], registered: RegisteredBroker) -> BrokerCondition:
-    """The condition of a broker as the name server knows it; the actual one if the client asks a broker."""
+    """A broker's condition as the name server knows it; the actual condition if the client asks a broker."""
     view = call.channel.name_server
     return registered.condition if view is None else view.condition(registered)
 

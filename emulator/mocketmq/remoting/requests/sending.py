@@ -222,7 +222,7 @@ def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Resp
 
 
 def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
-    """The remark of a refusal. For an error in body or properties, it begins with upstream's text."""
+    """The remark of a refusal. For an error in body or properties, it begins with RocketMQ's text."""
     if isinstance(error, QueueNotFoundError):
         return str(at_broker(error, call.channel.share))
     if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):

@@ -120,7 +120,7 @@ async def list_users(call: RemotingCall[UserFilterHeader]) -> Response:
 @Request(USERS, RequestCode.AUTH_CREATE_ACL, access=_CHANGES)
 @Request(USERS, RequestCode.AUTH_UPDATE_ACL, access=_CHANGES)
 async def put_policies(call: RemotingCall[SubjectHeader]) -> Response:
-    """Add to a user's policies, or change them. Upstream makes no difference between the two requests."""
+    """Add to a user's policies, or change them. RocketMQ makes no difference between the two requests."""
     body = object_of(call.command.body)
     policies = list(objects_in(body, "policies"))
     if not policies:

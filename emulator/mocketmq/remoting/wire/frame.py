@@ -144,7 +144,7 @@ def _from_binary(data: bytes, body: bytes) -> Command:
             key, position = _text(data, position + _KEY.size, length, "an ext field's name")
             (length,) = _LENGTH.unpack_from(data, position)
             value, position = _text(data, position + _LENGTH.size, length, "an ext field's value")
-            if value:  # upstream treats an empty value as missing
+            if value:  # RocketMQ treats an empty value as missing
                 ext[key] = value
         if position != end:
             raise FrameError(

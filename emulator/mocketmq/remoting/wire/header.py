@@ -62,7 +62,7 @@ def _integer(bits: int) -> Callable[[str], int]:
 
 
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
-"""Texts of booleans. C++ client 1.2.4 sends numbers; upstream reads its 1 as false and breaks its batches."""
+"""Texts of booleans. C++ client 1.2.4 sends numbers; RocketMQ reads its 1 as false and breaks its batches."""
 
 
 @cache
@@ -95,7 +95,7 @@ class HeaderReader:
     def read(self, ext: Mapping[str, str]) -> Any:
         """Read the header from ext fields. Unknown fields are ignored, because any request may have some.
 
-        Raises InvalidArgumentError for an invalid field, and with upstream's text for a missing one.
+        Raises InvalidArgumentError for an invalid field, and with RocketMQ's text for a missing one.
         """
         values: list[Any] = []
         get, append = ext.get, values.append

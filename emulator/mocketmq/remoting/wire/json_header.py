@@ -67,7 +67,7 @@ def _read_loosely(data: bytes) -> _LooseJsonHeader:
 
 
 def _texts(ext: Mapping[str, Any] | None) -> dict[str, str]:
-    """The values as text, in the form that upstream would write."""
+    """The values as text, in the form that RocketMQ would write."""
     return {
         key: value if isinstance(value, str) else fastjson.dumps(value).decode()
         for key, value in (ext or {}).items()

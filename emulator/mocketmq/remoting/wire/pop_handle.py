@@ -11,9 +11,9 @@ from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.names import RETRY_PREFIX
 
 IN_ORDER: Final = 999
-"""Value in place of upstream's revive queue id, in handles of messages popped in order."""
+"""Value in place of RocketMQ's revive queue id, in handles of messages popped in order."""
 NOT_IN_ORDER: Final = 0
-"""Value in place of upstream's revive queue id, in handles of all other messages."""
+"""Value in place of RocketMQ's revive queue id, in handles of all other messages."""
 
 _PARTS: Final = "eight numbers and names, as in the property POP_CK"
 
