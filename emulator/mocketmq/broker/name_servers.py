@@ -40,7 +40,7 @@ class NameServerView:
         return [name for name, is_listed in self._errors.items() if is_listed]
 
     def routed(self, brokers: int | None = None) -> Sequence[RegisteredBroker]:
-        """The brokers that it lists, out of all or the first ``brokers``."""
+        """The brokers that this name server lists, out of all brokers or the first ``brokers``."""
         return [each for each in islice(self._brokers, brokers) if self.lists(each)]
 
     def lists(self, broker: RegisteredBroker) -> bool:
