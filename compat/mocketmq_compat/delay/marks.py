@@ -44,8 +44,8 @@ class Marks:
     _run: Callable[[Callable[[], Sequence[Entry]], ThreadPoolExecutor], Awaitable[Sequence[Entry]]]
 
     def __post_init__(self) -> None:
-        self.gone: set[Entry] = set()  # settled, but not marked yet
-        self._waiting: deque[Entry] = deque()  # the part of ``gone`` that is not being marked
+        self.gone: set[Entry] = set()  # settled records that are not marked yet
+        self._waiting: deque[Entry] = deque()  # the records of ``gone`` that are not being marked
         self._is_cleared = False  # whether a reset has happened since the last marks
         self._marking: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "delay-removals")

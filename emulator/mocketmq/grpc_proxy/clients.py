@@ -48,7 +48,7 @@ class GrpcClient:
     _broker: Broker
     client_id: str
     language: str
-    release: str  # version of its SDK
+    release: str  # version of the client's SDK
     remote: str
     _local: RegisteredBroker | None = None
 

@@ -172,7 +172,7 @@ class HttpServer:
             port_listener.close()
         servers, self._servers = self._servers, []
         await self.api.reports.close()
-        await asyncio.sleep(0)  # lets requests begin that have just been read
+        await asyncio.sleep(0)  # requests that have just been read begin
         for connection in [each for server in servers for each in server.connections]:
             connection.close()
         await asyncio.gather(*(server.shutdown(GRACE_S) for server in servers))

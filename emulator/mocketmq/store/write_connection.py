@@ -153,8 +153,8 @@ class WriteConnection:
     _is_read: Callable[[], bool]
 
     def __post_init__(self) -> None:
-        self._suspected = 0  # number of transactions to come that use a thread
-        self._suspected_reads = 0  # the same for reads, which prove nothing if they come from memory
+        self._suspected = 0  # number of further transactions that use a thread
+        self._suspected_reads = 0  # the same for reads, counted separately because they may come from memory
         self._reading_us = 0  # time spent in reads in this iteration of the event loop
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:
