@@ -43,7 +43,7 @@ async def test_the_list_names_files_that_cannot_be_read(tmp_path: Path) -> None:
         shell = Shell(process.url)
         said = (await shell("snapshot", "list")).stdout.splitlines()
         assert said[0] == "no snapshots"
-        assert said[1].startswith("cannot read broken: snapshot broken is no snapshot of mocketmq")
+        assert said[1].startswith("cannot read broken: snapshot broken is not a mocketmq snapshot")
         [damaged] = json.loads((await shell("snapshot", "list", "--json")).stdout)["damaged"]
         assert damaged["name"] == "broken"
         assert await shell("snapshot", "rm", "broken") == (0, "deleted broken\n", "")
