@@ -248,6 +248,6 @@ class ClusterMachine(Machine):
         assert [brokers.is_routed(each) for each in brokers] == expected
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [15, pytest.param(100, marks=pytest.mark.slow)])
 def test_brokers_match_the_model(examples: int) -> None:
     run_state_machine_as_test(ClusterMachine, settings=runs(examples))

@@ -271,6 +271,6 @@ def refuses(act: object, *args: object) -> bool:
     return False
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_broker_matches_the_model(examples: int) -> None:
     run_state_machine_as_test(BrokerMachine, settings=runs(examples))

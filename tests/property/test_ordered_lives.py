@@ -86,6 +86,6 @@ class OrderedClusterMachine(ClusterMachine):
                 known.pop(body)
 
 
-@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [8, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_group_in_order_matches_the_model(examples: int) -> None:
     run_state_machine_as_test(OrderedClusterMachine, settings=runs(examples))

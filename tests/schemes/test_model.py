@@ -111,7 +111,7 @@ class SchemeMachine(Machine):
         assert self.broker.schemes.early == 0
 
 
-@pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [4, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_scheme_behaves_like_a_sorted_list(scheme: TimedSchemeName, examples: int) -> None:
     machine = type("Machine", (SchemeMachine,), {"scheme": scheme})
     run_state_machine_as_test(machine, settings=runs(examples))

@@ -20,11 +20,9 @@ from tests.support.reports import sample_comparison, sample_limits, sample_repor
     ("width", "scheme", "locale"),
     [
         (1_280, "light", "zh-CN"),
-        pytest.param(1_280, "dark", "en", marks=pytest.mark.slow),
         pytest.param(390, "light", "en", marks=pytest.mark.slow),
         pytest.param(390, "dark", "zh-CN", marks=pytest.mark.slow),
         pytest.param(2_560, "dark", "zh-CN", marks=pytest.mark.slow),
-        pytest.param(2_560, "light", "en", marks=pytest.mark.slow),
     ],
 )
 async def test_everybody_can_read_reports_and_labs(

@@ -283,9 +283,7 @@ async def fill(api: Api) -> None:
     ("width", "dark", "locale"),
     [
         (1_280, False, "en"),
-        pytest.param(1_280, True, "zh-CN", marks=pytest.mark.slow),
         pytest.param(390, True, "en", marks=pytest.mark.slow),
-        pytest.param(390, False, "zh-CN", marks=pytest.mark.slow),
         pytest.param(2_560, False, "zh-CN", marks=pytest.mark.slow),
         pytest.param(740, True, "en", marks=pytest.mark.slow),
         pytest.param(320, False, "zh-CN", marks=pytest.mark.slow),
