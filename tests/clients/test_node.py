@@ -22,7 +22,7 @@ async def node(broker: Broker, open_node: OpenNode) -> AsyncIterator[NodeSdk]:
 
 
 @pytest.mark.point(
-    "`Content-MD5` as the library computes it (base64 of hex) is accepted; the answer is 201", "node"
+    "`Content-MD5` as the library computes it (base64 of hex) is accepted; the response is 201", "node"
 )
 async def test_content_md5(node: NodeSdk, topic: str) -> None:
     response = await node.call("publish", topic=topic, message={"body": "a", "properties": {}})
@@ -39,7 +39,7 @@ async def test_error(node: NodeSdk, topic: str) -> None:
     assert refused.value.request_id
 
 
-@pytest.mark.point("Failed handles are a 404 answer with a list, a success is 204", "node")
+@pytest.mark.point("Failed handles are a 404 response with a list, a success is 204", "node")
 async def test_failed_handles(node: NodeSdk, topic: str) -> None:
     await node.publish(topic, Outgoing())
     [message] = await node.take(topic, GROUP)

@@ -24,8 +24,8 @@ _HEAD = """\
 
 ## Clients that were not tried
 
-CI uses packages of Debian, PyPI, npm, crates.io and Maven Central, and Go modules. It does not build other
-projects from source.
+CI uses packages of Debian, PyPI, npm, crates.io and Maven Central, and Go modules. CI does not build
+other projects from source.
 
 | client | why |
 |---|---|"""

@@ -176,7 +176,7 @@ async def test_a_decision_does_not_reach_a_broker_that_is_down() -> None:
             assert ended.status.code == OK
 
         await commit(entry.transaction_id)
-        with pytest.raises(BrokerDownError, match=r"broker-a, which has .* is crashed; start it again"):
+        with pytest.raises(BrokerDownError, match=r"broker-a, which holds .* is crashed; start it again"):
             await broker.half_messages.decide(entry.transaction_id, commit=True)
         await broker.broker_lives.start(A)
         assert await client.receive() == []

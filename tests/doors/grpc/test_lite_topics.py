@@ -191,7 +191,7 @@ async def test_the_number_of_lite_topics_is_limited(monkeypatch: pytest.MonkeyPa
         answer = await producer.send(producer.message("1", "chats", lite_topic="z"))
         assert (answer.status.code, answer.status.message.split(";")[0]) == (
             42_901,
-            "there are 2 lite topics",
+            "there are already 2 lite topics",
         )
         await send(producer, "x", "2")
 

@@ -122,8 +122,14 @@ async def test_a_changed_topic_keeps_its_attributes_and_takes_the_rest_from_the_
             wanted(attributes="+lite.topic.expiration=43201"),
             "lite.topic.expiration is '43201'; allowed: a whole number of minutes from -1 to 43200",
         ),
-        (wanted(attributes="+reserve.time=soon"), "reserve.time is 'soon'; allowed: a whole number from -1"),
-        (wanted(attributes="+reserve.time=1_0"), "reserve.time is '1_0'; allowed: a whole number from -1"),
+        (
+            wanted(attributes="+reserve.time=soon"),
+            "reserve.time is 'soon'; allowed: a whole number of at least -1",
+        ),
+        (
+            wanted(attributes="+reserve.time=1_0"),
+            "reserve.time is '1_0'; allowed: a whole number of at least -1",
+        ),
         (wanted(attributes="+queue.type=BatchCQ"), "queue.type is 'BatchCQ'; allowed: SimpleCQ"),
         (wanted(attributes="+=1"), "kv string format wrong."),
         ({"topic": TOPIC}, "the custom field <readQueueNums> is null"),

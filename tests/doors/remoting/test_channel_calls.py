@@ -62,7 +62,7 @@ async def test_refusal_by_the_client_is_raised(remark: str | None, reason: str) 
 async def test_silent_client_times_out() -> None:
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
-        with pytest.raises(ClientTimeoutError, match=r"has not answered in 0\.01 s"):
+        with pytest.raises(ClientTimeoutError, match=r"did not answer within 0\.01 s"):
             await channel.call(INFO, EXT, timeout_s=0.01)
         # Late, repeated and unsolicited answers are ignored, and the connection stays usable.
         asked = await remoting.client.push()

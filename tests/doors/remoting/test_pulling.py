@@ -173,7 +173,7 @@ async def test_a_scan_of_filtered_messages_is_bounded() -> None:
     ("fields", "code", "remark"),
     [
         ({"consumerGroup": "nobody"}, 26, "subscription group not exist, nobody"),
-        ({"consumerGroup": "CID_RMQ_SYS_HALF"}, 16, "group[CID_RMQ_SYS_HALF] is the broker's own"),
+        ({"consumerGroup": "CID_RMQ_SYS_HALF"}, 16, "group[CID_RMQ_SYS_HALF] belongs to the broker"),
         ({"topic": "nowhere"}, 17, "topic[nowhere] not exist, apply first please!"),
         ({"topic": "silent"}, 16, "the topic[silent] pulling message is forbidden"),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16, "the topic[SCHEDULE_TOPIC_XXXX] pulling message is forbidden"),

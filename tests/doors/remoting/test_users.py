@@ -229,7 +229,9 @@ async def test_the_number_of_users_is_limited(guarded: Remoting) -> None:
     async with signed_in(guarded) as root:
         [*answers] = [await create(root, f"user-{number}") for number in range(MAX_USERS)]
         assert {answer.code for answer in answers} == {0}
-        assert (refused(await create(root, "clerk")) or "").startswith(f"there are {MAX_USERS} users")
+        assert (refused(await create(root, "clerk")) or "").startswith(
+            f"the store already holds {MAX_USERS} users"
+        )
         await root.ok(DELETE_USER, {"username": "user-0"})
         assert (await create(root, "clerk")).code == 0
 

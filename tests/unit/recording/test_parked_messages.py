@@ -46,7 +46,7 @@ def test_more_messages_can_be_reread_than_wait_at_a_time() -> None:
     parked = ParkedMessages(most=5)
     for number in range(100):
         parked.reread(message(number * 1_000, f"{number}", delay_s=1))
-    with pytest.raises(ClusterError, match="more than 5 delayed messages wait for their delivery"):
+    with pytest.raises(ClusterError, match="more than 5 delayed messages are waiting for delivery"):
         for number in range(6):
             parked.reread(message(100_000, f"other-{number}", delay_s=1))
 
