@@ -24,6 +24,7 @@ send orders x --at 1960-01-01T00:00:00Z | 1 | an instant from 1970-01-01T00:00:0
 send '' x | 1 | TOPIC is ''; allowed: 1 to 127 characters of a-z
 send 'a b' x | 1 | TOPIC is 'a b'; allowed: 1 to 127 characters of a-z
 send orders '' | 1 | BODY is ''; allowed: text that is not empty
+send orders 'more than 16 bytes' | 1 | BODY: the body takes 18 bytes; allowed: 1 to 16
 send orders | 2 | Missing argument 'BODY'
 send orders x --tag '' | 1 | --tag is ''; allowed: text that is not empty
 send orders x --key a --key 'b c' | 1 | --key is 'b c'; allowed: text without spaces and control characters
@@ -108,7 +109,7 @@ story | 2 | No such command 'story': 'mocketmq message ID' shows the history of 
 
 
 async def test_an_error_quotes_the_users_input() -> None:
-    async with forked_broker("--clock", "manual") as process:
+    async with forked_broker("--clock", "manual", "--max-message-bytes", "16") as process:
         shell = Shell(process.url)
         await shell("topics", "create", "orders")
         for line in filter(None, ERRORS.splitlines()):

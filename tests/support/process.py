@@ -67,7 +67,7 @@ class BrokerProcess:
 
     def _remoting(self) -> tuple[str, ...]:
         found = _REMOTING.search(self.start_line)
-        assert found, f"the start line names no name server answered: {self.start_line!r}"
+        assert found, f"the start line names no name server: {self.start_line!r}"
         return found.groups()
 
     @property

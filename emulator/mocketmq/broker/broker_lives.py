@@ -314,7 +314,7 @@ class BrokerLives:
             if each.condition != HEALTHY:
                 self._brokers.set_condition(each, HEALTHY)
                 self._forget_locks(each)
-                log.info("%s: running again after a snapshot was restored", each.name)
+                log.info("%s: in its normal condition after a snapshot was restored", each.name)
         self.changes.clear()
 
     async def start_restored(self) -> None:

@@ -156,7 +156,7 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
         raise GrpcError(Code.MESSAGE_BODY_EMPTY, "the body is empty")
     if size > max_body:
         raise GrpcError(
-            Code.MESSAGE_BODY_TOO_LARGE, f"the body is {size} bytes long; allowed: up to {max_body}"
+            Code.MESSAGE_BODY_TOO_LARGE, f"the body takes {size} bytes; allowed: up to {max_body}"
         )
     properties = given.user_properties
     if len(properties) > MAX_PROPERTIES:

@@ -49,7 +49,7 @@ class ForeignOriginError(HttpError):
 
     def __init__(self, origin: str, host: str) -> None:
         super().__init__(
-            f"pages of {origin} are not allowed to use this broker; allowed are pages of {host} and of"
+            f"pages of {origin} are not allowed to use this broker; allowed: pages of {host} and of"
             " allowed_hosts, and programs other than browsers"
         )
         self.allowed = f"no Origin and Sec-Fetch-Site headers, or those of {host}"

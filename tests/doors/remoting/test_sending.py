@@ -224,7 +224,7 @@ async def test_a_batch_without_a_queue_goes_to_one_queue() -> None:
         (batch((b"a", {})), {"sys_flag": 4}, 13, "a message of a batch cannot be transactional"),
         (batch((b"a", {})), {"sys_flag": 12}, 13, "a message of a batch cannot be transactional"),
         (batch((b"a", {})), {"topic": "%RETRY%g"}, 13, "batch request does not support retry group %RETRY%g"),
-        (batch((b"a", {}), (b"", {})), {}, 13, "the body is 0 bytes long; allowed: 1 to 4194304"),
+        (batch((b"a", {}), (b"", {})), {}, 13, "the body takes 0 bytes; allowed: 1 to 4194304"),
         (batch((b"a", {}))[:-1], {}, 13, "the batch ends in the middle of a message"),
         (b"", {}, 13, "the batch contains no message"),
         (b"x" * ((4 << 20) + 1), {}, 13, "the batch has 4194305 bytes; allowed: 1 to 4194304"),
@@ -374,7 +374,7 @@ async def test_a_refused_message_is_not_stored(fields: dict[str, Any], code: int
 async def test_a_body_is_neither_empty_nor_larger_than_the_setting_allows(size: int) -> None:
     async with running_remoting() as remoting:
         code, sentence = await refused(remoting.client, b"x" * size)
-        assert (code, sentence) == (13, f"{ILLEGAL}the body is {size} bytes long; allowed: 1 to 4194304")
+        assert (code, sentence) == (13, f"{ILLEGAL}the body takes {size} bytes; allowed: 1 to 4194304")
 
 
 async def test_messages_at_the_limits_are_accepted() -> None:

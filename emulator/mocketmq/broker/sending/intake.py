@@ -140,7 +140,7 @@ class Intake:
             # The queue is checked first, as in RocketMQ.
             queue_for_send(topic, message.queue_id, self._topics.brokers)
             raise IllegalMessageError(
-                "body", f"the body is {size} bytes long; allowed: 1 to {self.max_message_bytes}"
+                "body", f"the body takes {size} bytes; allowed: 1 to {self.max_message_bytes}"
             )
         if topic.config.filter_type == "MULTI_TAG":
             message.sys_flag |= MULTI_TAGS_FLAG

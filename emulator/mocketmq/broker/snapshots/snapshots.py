@@ -130,7 +130,7 @@ def check_size(size: int) -> None:
     """Raise SnapshotQuotaError if ``size`` bytes are too many for a snapshot."""
     if size > MAX_BYTES:
         raise SnapshotQuotaError(
-            f"the snapshot would take at least {size} bytes; allowed: {MAX_BYTES}.  Remove messages, or begin"
+            f"the snapshot would take at least {size} bytes; allowed: {MAX_BYTES}. Remove messages, or begin"
             " with an empty store"
         )
 
