@@ -34,10 +34,15 @@ class TooManyAnswersError(HttpError):
 
 
 class CountedRequest(web.BaseRequest):
-    """A request, and the counter for the bytes of its response, which ``load_of`` makes on first use."""
+    """A request, and the counter for the bytes of its response, which ``load_of`` makes on first use.
+
+    In a recording of requests, it has the number of its connection and its own number; otherwise both are -1.
+    """
 
     answers: "Answers"
     load: "AnswerLoad | None" = None
+    tap_connection: int = -1
+    tap_number: int = -1
 
     def end_load(self) -> None:
         """Release the memory of the response."""

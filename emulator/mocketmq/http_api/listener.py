@@ -1,10 +1,11 @@
 """An HTTP port and its protocols. The first segment of the path determines the protocol of a request."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from mocketmq.door_tap import DoorTap, HttpAnswerMade, HttpRequestRead
 from mocketmq.http_api import web
+from mocketmq.http_api.answers import CountedRequest
 from mocketmq.http_api.json_response import body_of
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
@@ -14,8 +15,6 @@ UNMATCHED = "unmatched"
 """Path template under which requests without a matching route are counted."""
 _RECORDED: Final = ("v1", "topics")
 """First path segments of the recorded protocols. The console's files, metrics and health are not recorded."""
-_CONNECTION, _NUMBER = "tap_connection", "tap_number"
-"""Keys under which a request stores the number of its connection and its own number."""
 
 
 class RoutedResponse(NamedTuple):
@@ -94,24 +93,25 @@ class HttpTap:
     def __init__(self, tap: DoorTap) -> None:
         self._tap = tap
 
-    async def answer(self, listener: Listener, request: web.BaseRequest, connection: int) -> RoutedResponse:
+    async def answer(self, listener: Listener, request: CountedRequest, connection: int) -> RoutedResponse:
         """Serve the request through the listener; report the request and its response."""
         segment = request.rel_url.raw_path[1:].partition("/")[0]
         if segment not in _RECORDED:
             return await listener.answer(request)
-        request[_CONNECTION] = connection
+        request.tap_connection = connection
         if not request.body_exists:
             self.read(request, b"")
         routed = await listener.answer(request)
-        if _NUMBER not in request:  # the request was refused before its body was read
+        if request.tap_number < 0:  # the request was refused before its body was read
             self.read(request, b"")
         response = routed.response
         made = HttpAnswerMade(response.status, response.content_type, body_of(response))
-        self._tap.answered(request[_NUMBER], made)
+        self._tap.answered(request.tap_number, made)
         return routed
 
     def read(self, request: web.BaseRequest, body: bytes) -> None:
         """Report a request with its body, unless it was already reported."""
-        if _CONNECTION in request and _NUMBER not in request:
+        counted = cast(CountedRequest, request)  # the server creates all requests with this class
+        if counted.tap_connection >= 0 > counted.tap_number:
             read = HttpRequestRead(request.method, request.raw_path, request.content_type, body)
-            request[_NUMBER] = self._tap.asked(request[_CONNECTION], read)
+            counted.tap_number = self._tap.asked(counted.tap_connection, read)
