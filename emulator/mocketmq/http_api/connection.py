@@ -1,50 +1,119 @@
-"""Closes HTTP connections whose request header takes too long. aiohttp leaves this to a reverse proxy."""
+"""One connection of the HTTP server, between the transport and aiohttp's protocol.
+
+The connection passes sends on the fast path to ``FastSends``, and everything else to aiohttp. It also closes
+clients whose request header takes too long, which aiohttp leaves to a reverse proxy.
+"""
 
 import asyncio
 from typing import Any, Final
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.door_tap import DoorTap
+from mocketmq.http_api import web
+from mocketmq.http_api.fast_sends import FastSends, RequestHead, head_of
+from mocketmq.http_api.request import address_of
 
 HEADER_US: Final = 10 * US_PER_S
 """Time limit from the first byte of a request to the end of its header."""
 SILENT_US: Final = 120 * US_PER_S
 """Time limit until the first byte of a connection. aiohttp itself limits the time between requests."""
+KEPT_ALIVE_S: Final = 3600
+"""Time limit between requests, kept by aiohttp."""
+_UNSEEN_US: Final = KEPT_ALIVE_S // 2 * US_PER_S
+"""Time after which aiohttp gets a request again. It does not see those on the fast path."""
 TICK_S: Final = 5.0
 
 
 class HttpConnection(asyncio.Protocol):
-    """Wraps aiohttp's protocol ``inner`` to measure times, and passes all events on to it.
+    """Passes the events of a connection on to aiohttp's protocol ``inner``, and measures times.
 
-    ``tap_number`` is the connection's number in a recording of requests.
+    ``client`` is the client's address and port, ``tap_number`` the connection's number in a recording of
+    requests. ``fast_sends`` is None if all requests take the general path.
     """
 
     def __init__(
-        self, inner: Any, open_ones: dict[Any, "HttpConnection"], tap: DoorTap | None = None
+        self,
+        inner: Any,
+        open_ones: dict[Any, "HttpConnection"],
+        fast_sends: FastSends | None = None,
+        tap: DoorTap | None = None,
     ) -> None:
         self.tap_number = 0 if tap is None else tap.connected()
         self._tap = tap
         self.is_answering = False  # true from the end of a header to the end of the response
+        self.head: RequestHead | None = None  # of the current request, unless earlier ones are unanswered
         self._inner = inner
         self._open_ones = open_ones
+        self._fast_sends = fast_sends
         self._has_begun = False
         self._since_us: int | None = steady_us()  # start of the current time limit
+        self._is_between = True  # whether the next byte begins a request, and no earlier one is unanswered
+        self._is_fast = False  # whether a request is on the fast path
+        self._early = b""  # bytes received meanwhile
+        self._passed = 0  # bytes of the current request passed to aiohttp
+        self._seen_us = steady_us()  # when aiohttp last served a request, or the connection began
+        self._is_paused = False  # whether the client does not read
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time limit for the first byte."""
         self._transport: Any = transport  # uvloop's transport is not an asyncio.Transport
+        self.client = address_of(transport.get_extra_info("peername"))
         self._open_ones[self._inner] = self
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Record when a request begins."""
+        """Record when a request begins, and begin it on the fast path if it is plain."""
         if not self._has_begun or self._since_us is None:
             self._has_begun = True
             self._since_us = steady_us()
-        self._inner.data_received(data)
+        if self._is_fast:
+            self._early += data
+            self._transport.pause_reading()
+        elif not self._begin_fast(data):
+            self._passed += len(data)
+            self._inner.data_received(data)
 
-    def answered(self) -> None:
-        """End the current time limit. aiohttp limits the wait for the next request."""
+    def _begin_fast(self, data: bytes) -> bool:
+        sends = self._fast_sends
+        if sends is None or not self._is_between:
+            return False
+        self._is_between, self._passed = False, 0
+        self.head = head = head_of(data)
+        if head is None or self._is_paused or steady_us() - self._seen_us > _UNSEEN_US:
+            return False
+        self._is_fast = self.is_answering = True
+        if sends.begin(self, head, data):
+            return True
+        self._is_fast = self.is_answering = False
+        return False
+
+    def respond(self, response: bytes) -> None:
+        """Send the response to the request on the fast path."""
+        self._is_fast, self._is_between = False, True
+        self._end_time_limit()
+        if self._transport.is_closing():
+            return
+        self._transport.write(response)
+        if self._early:
+            asyncio.get_running_loop().call_soon(self._take_early)
+
+    def _take_early(self) -> None:
+        data, self._early = self._early, b""
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+            self.data_received(data)
+
+    def answered(self, request: web.BaseRequest) -> None:
+        """End the time limit of a request that aiohttp has served. aiohttp limits the wait for the next."""
+        self._end_time_limit()
+        self._seen_us = steady_us()
+        if self.head is not None:
+            end = self.head.size + (request.content_length or 0)
+            self._is_between = self._passed == end and "Upgrade" not in request.headers
+            if not self._is_between:
+                self.head = None
+
+    def _end_time_limit(self) -> None:
         self.is_answering = False
         self._since_us = None
 
@@ -68,8 +137,10 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Tell aiohttp that the client does not read."""
+        self._is_paused = True
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """Tell aiohttp that the client reads again."""
+        self._is_paused = False
         self._inner.resume_writing()

@@ -7,6 +7,7 @@ step.
 
 from email.utils import formatdate
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion, HttpVersion11
@@ -50,8 +51,9 @@ class JsonResponse(web.StreamResponse):
         if self._is_written:
             return
         request, body = self._answered, self.body + data
-        head = _head(self.status, self.reason, request.version, request.keep_alive, wall_us() // US_PER_S)
-        begin = b"%bContent-Length: %d\r\n\r\n" % (head, len(body))
+        begin = head_of_response(
+            self.status, len(body), JSON, version=request.version, is_kept=request.keep_alive
+        )
         if len(body) > _JOINED_BYTES:
             await request.writer.write(begin)
             await request.writer.write_eof(body)
@@ -60,12 +62,21 @@ class JsonResponse(web.StreamResponse):
         self._is_written = True
 
 
+def head_of_response(
+    status: int, size: int, media_type: str, *, version: HttpVersion = HttpVersion11, is_kept: bool = True
+) -> bytes:
+    """The head of a response whose body has this size."""
+    head = _head(status, media_type, version, is_kept, wall_us() // US_PER_S)
+    return b"%bContent-Length: %d\r\n\r\n" % (head, size)
+
+
 @lru_cache(maxsize=64)
-def _head(status: int, reason: str, version: HttpVersion, is_kept: bool, second: int) -> bytes:
+def _head(status: int, media_type: str, version: HttpVersion, is_kept: bool, second: int) -> bytes:
     """The head of a response, without the length. Responses within the same second share it."""
     lines = [
-        f"HTTP/{version.major}.{version.minor} {status} {reason}",
-        *(f"{name}: {value}" for name, value in _HEADERS.items()),
+        f"HTTP/{version.major}.{version.minor} {status} {HTTPStatus(status).phrase}",
+        f"Content-Type: {media_type}",
+        "X-Content-Type-Options: nosniff",
         f"Date: {formatdate(second, usegmt=True)}",
         f"Server: {SERVER_SOFTWARE}",
     ]

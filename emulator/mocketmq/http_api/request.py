@@ -38,7 +38,9 @@ class TooManyValuesError(HttpError):
 def client_of(request: web.BaseRequest) -> str:
     """The client's address and port. The port is 0 after the client has disconnected."""
     transport = request.transport
-    return _address(transport.get_extra_info("peername") if transport else (request.remote or "127.0.0.1", 0))
+    if transport is None:
+        return address_of((request.remote or "127.0.0.1", 0))
+    return address_of(transport.get_extra_info("peername"))
 
 
 def host_of(request: web.BaseRequest) -> str:
@@ -47,10 +49,11 @@ def host_of(request: web.BaseRequest) -> str:
     if host:
         return host
     transport = request.transport
-    return _address(transport and transport.get_extra_info("sockname"))
+    return address_of(transport and transport.get_extra_info("sockname"))
 
 
-def _address(of_socket: object) -> str:
+def address_of(of_socket: object) -> str:
+    """Format an address of a socket, as asyncio returns it."""
     return with_port(*of_socket[:2]) if isinstance(of_socket, tuple) else "127.0.0.1:0"
 
 

@@ -230,7 +230,7 @@ async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     """Responds once the message is durable."""
     sending = message_of(call.sender, path.topic, message)
     try:
-        return _sent(await call.broker.sender.send(sending))
+        return sent_of(await call.broker.sender.send(sending))
     except IllegalMessageError as error:
         if error.field == f"properties.{TIMER_DELAY_MS}" and (delay := _delay(message)) is not None:
             error.field = delay[0]
@@ -253,7 +253,7 @@ async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatc
     if batch.advance is not UNSET:
         await call.broker.mover.advance(parse_duration_us(batch.advance, "advance"))
     sent = await call.broker.sender.send_batch(messages)
-    return SentBatch([_sent(one) for one in sent])
+    return SentBatch([sent_of(one) for one in sent])
 
 
 def message_of(sender: ApiSender, topic: str, given_in: MessageIn) -> Message:
@@ -378,7 +378,8 @@ def _reserved(properties: Mapping[str, str]) -> InvalidArgumentError:
     return InvalidArgumentError(f"properties.{name}", properties[name], allowed)
 
 
-def _sent(sent: SendResult) -> Sent:
+def sent_of(sent: SendResult) -> Sent:
+    """The response to a send."""
     stored = sent.stored
     return Sent(
         stored.unique_key,

@@ -23,10 +23,11 @@ from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
 from mocketmq.http_api.cluster import BROKERS, NAME_SERVERS
-from mocketmq.http_api.connection import TICK_S, HttpConnection
+from mocketmq.http_api.connection import KEPT_ALIVE_S, TICK_S, HttpConnection
 from mocketmq.http_api.consuming import CONSUMING
 from mocketmq.http_api.delayed import DELAYED
 from mocketmq.http_api.expectations import VERIFICATION
+from mocketmq.http_api.fast_sends import FastSends
 from mocketmq.http_api.faults import FAULTS
 from mocketmq.http_api.groups import GROUPS
 from mocketmq.http_api.listener import UNMATCHED, HttpTap, Listener, OtherDoors, RoutedResponse
@@ -93,6 +94,9 @@ class HttpServer:
         )
         self._servers: list[web.Server] = []
         self._port_listeners: list[PortListener] = []
+        # Requests that are recorded, or whose sender needs permissions, take the general path.
+        has_fast_path = tap is None and not self._guard.is_on
+        self.fast_sends = FastSends(self.api, self._router) if has_fast_path else None
         self._answers = Answers()
         self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol object
         self._ticking: asyncio.TimerHandle | None = None
@@ -132,12 +136,14 @@ class HttpServer:
             request_factory=make_request,
             handler_cancellation=True,
             access_log=None,
+            keepalive_timeout=KEPT_ALIVE_S,
             auto_decompress=False,  # the listener refuses compressed bodies
             max_line_size=MAX_LINE_BYTES,
         )
         self._servers.append(server)
+        fast_sends = self.fast_sends if listener.door == "http" else None
         port_listener = PortListener(
-            lambda: HttpConnection(server(), self._connections, self._tap), partial(_cut, server)
+            lambda: HttpConnection(server(), self._connections, fast_sends, self._tap), partial(_cut, server)
         )
         self._port_listeners.append(port_listener)
         try:
@@ -173,6 +179,8 @@ class HttpServer:
         servers, self._servers = self._servers, []
         await self.api.reports.close()
         await asyncio.sleep(0)  # requests that have just been read begin
+        if self.fast_sends is not None:
+            await self.fast_sends.finish(GRACE_S)
         for connection in [each for server in servers for each in server.connections]:
             connection.close()
         await asyncio.gather(*(server.shutdown(GRACE_S) for server in servers))
@@ -197,8 +205,10 @@ class HttpServer:
         finally:
             request.end_load()
             if connection is not None:
-                connection.answered()
+                connection.answered(request)
         self.api.requests[request.method, template, response.status] += 1
+        if self.fast_sends is not None and connection is not None:
+            self.fast_sends.learn(request, template, response.status, connection.head)
         if began_us is not None:
             what, took_us = f"{request.method} {request.rel_url.raw_path}", steady_us() - began_us
             log.debug("%s %s: %d in %.1f ms", request.remote, what, response.status, took_us / US_PER_MS)

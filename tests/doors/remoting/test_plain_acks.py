@@ -13,8 +13,9 @@ from mocketmq.remoting.wire.command import Command
 from tests.doors.remoting.consuming import RESET_OFFSET
 from tests.doors.remoting.gates import until
 from tests.doors.remoting.popping import ACK, ack, fill, pop, settling
-from tests.doors.remoting.test_plain_sends import HeldWriter, generally_served
+from tests.doors.remoting.test_plain_sends import generally_served
 from tests.support.brokers import GROUP, TOPIC
+from tests.support.held_writer import HeldWriter
 from tests.support.remoting import Remoting, running_remoting
 
 
@@ -84,7 +85,7 @@ async def test_an_acknowledgement_fails_with_its_transaction_and_the_next_one_ru
         await fill(remoting, "1")
         [one] = await pop(remoting.client)
         with pytest.MonkeyPatch.context() as patched:
-            writer = HeldWriter(remoting, patched)
+            writer = HeldWriter(remoting.broker, patched)
             answer = remoting.client.ask(ACK, settling(one.handle, {}))
             await until(lambda: writer.held)
             [(_work, waiter)] = writer.held

@@ -17,12 +17,11 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord
 from mocketmq.store import write_connection
 from mocketmq.store.batch import INSERT_MESSAGE
-from mocketmq.store.wal_syncs import Waiter
 from mocketmq.store.write_connection import Rows
-from mocketmq.store.writer import Work
 from tests.doors.remoting.gates import ROUTE, Watched, until
 from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, header, pulled, sent
 from tests.support.brokers import TOPIC
+from tests.support.held_writer import HeldWriter
 from tests.support.remoting import Remoting, running_remoting
 
 GIVEN = {"UNIQ_KEY": UNIQUE}
@@ -30,35 +29,11 @@ WITH_TAG = {"TAGS": "a", "KEYS": "k", "WAIT": "true", **GIVEN}
 TIMED = {"__STARTDELIVERTIME": "253402214400000"}
 
 
-class HeldWriter:
-    """Holds up work for the writer until the test releases it."""
-
-    def __init__(self, remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.held: list[tuple[Work, Waiter]] = []
-        self._writer = remoting.broker.store.writer
-        self._put = self._writer.put
-        self._monkeypatch = monkeypatch
-        monkeypatch.setattr(self._writer, "put", self._hold)
-
-    def _hold(self, work: Work, waiter: Waiter, **_more: Any) -> None:
-        self.held.append((work, waiter))
-
-    @property
-    def requests(self) -> int:
-        """The number of requests, of which several sends of a read are one piece of work."""
-        return sum(len(getattr(work, "accepted", [work])) for work, _ in self.held)
-
-    def let_go(self) -> None:
-        self._monkeypatch.setattr(self._writer, "put", self._put)
-        for work, waiter in self.held:
-            self._put(work, waiter)
-
-
 async def held_sends(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> tuple[HeldWriter, list[asyncio.Future[Command]]]:
     """Send messages, and hold them up before the writer gets them."""
-    writer = HeldWriter(remoting, monkeypatch)
+    writer = HeldWriter(remoting.broker, monkeypatch)
     answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(count)]
     await until(lambda: writer.requests == count)
     return writer, answers
@@ -199,7 +174,7 @@ async def test_sends_of_one_transaction_are_answered_by_one_write(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sent(remoting.client)
-    writer = HeldWriter(remoting, monkeypatch)
+    writer = HeldWriter(remoting.broker, monkeypatch)
     [served] = remoting.server.hub.connections
     written: list[bytes] = []
     served._transport = Watched(served._transport, written)  # type: ignore[arg-type, assignment]
@@ -286,7 +261,7 @@ async def test_a_send_is_stored_when_its_client_disconnects(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sent(remoting.client)
-    writer = HeldWriter(remoting, monkeypatch)
+    writer = HeldWriter(remoting.broker, monkeypatch)
     async with remoting.another() as other:
         answer = other.ask(V2, header(V2), b"last words")
         await until(lambda: writer.held)
