@@ -6,7 +6,6 @@ loses nor repeats a message.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 from mocketmq.message.message import Draft
 from mocketmq.schedule.ledger import DueMessage, LedgerWriter
@@ -17,8 +16,8 @@ Catch = Callable[[Batch, str, DueMessage, Draft | int, int], int | None]
 """``catch(batch, scheme, message, content, fires_us)`` returns the log offset of a held record, or None."""
 
 
-DeliveryListener = Callable[[Queue, int | None, int], None]
-"""Receives the topic of a message that became visible, its level, if any, and the size of its body."""
+DeliveryListener = Callable[[Queue, int | None, int, int], None]
+"""Receives a queue where messages became visible, their level, if any, the size of each, and their number."""
 
 
 def _catch_nothing(
@@ -28,7 +27,7 @@ def _catch_nothing(
 
 
 class Delivery:
-    """Delivers and counts messages of one scheme. Calls ``on_delivered`` for each that becomes visible.
+    """Delivers and counts messages of one scheme. Calls ``on_delivered`` when they become visible.
 
     ``catch`` lets an injected fault hold a message instead.
     """
@@ -37,7 +36,7 @@ class Delivery:
         self,
         scheme: str,
         ledger: LedgerWriter,
-        on_delivered: DeliveryListener = lambda _queue, _level, _size: None,
+        on_delivered: DeliveryListener = lambda _queue, _level, _size, _messages: None,
         catch: Catch = _catch_nothing,
     ) -> None:
         self._catch = catch
@@ -46,6 +45,8 @@ class Delivery:
         self._scheme = scheme
         self._ledger = ledger
         self._on_delivered = on_delivered
+        self._batch: Batch | None = None  # the batch that has deliveries which are not counted yet
+        self._uncounted: dict[tuple[Queue, int | None, int], int] = {}  # messages by queue, level and size
 
     def deliver(
         self, batch: Batch, message: DueMessage, content: Draft | int, *, fires_us: int, picked_us: int
@@ -60,7 +61,13 @@ class Delivery:
         if held is not None:
             return held
         size = content if isinstance(content, int) else len(content.body)
-        batch.on_commit(partial(self._count, message, size, is_early=batch.now_us < message.due_us))
+        if batch is not self._batch:
+            self._batch, self._uncounted = batch, {}
+            batch.on_commit(self._count)
+        key = message.queue, message.level, size
+        self._uncounted[key] = self._uncounted.get(key, 0) + 1
+        if batch.now_us < message.due_us:
+            batch.on_commit(self._count_early)
         return self._append(batch, message, content, max(picked_us, fires_us), forced=False)
 
     def force(self, batch: Batch, message: DueMessage, content: Draft | int) -> int:
@@ -79,7 +86,11 @@ class Delivery:
         self._ledger.record(batch, log_offset, message, self._scheme, picked_us, forced=forced)
         return log_offset
 
-    def _count(self, message: DueMessage, size: int, *, is_early: bool) -> None:
-        self.delivered += 1
-        self.early += is_early
-        self._on_delivered(message.queue, message.level, size)
+    def _count(self) -> None:
+        self._batch = None
+        for (queue, level, size), messages in self._uncounted.items():
+            self.delivered += messages
+            self._on_delivered(queue, level, size, messages)
+
+    def _count_early(self) -> None:
+        self.early += 1

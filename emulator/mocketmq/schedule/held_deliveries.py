@@ -89,7 +89,9 @@ class Held(NamedTuple):
 
 
 class QueueBrokers(Protocol):
-    """Tells which broker of the cluster has a queue."""
+    """Tells which broker of the cluster has a queue. ``down`` is empty while all of them run."""
+
+    down: frozenset[int]
 
     def name_of(self, queue: Queue) -> str:
         """The name of the queue's broker."""
@@ -171,7 +173,7 @@ class HeldDeliveries:
 
         Returns None if the message is not held, for example because the rule only schedules repeats.
         """
-        if (downtime := self._brokers.downtime(message.queue)) is not None:
+        if self._brokers.down and (downtime := self._brokers.downtime(message.queue)) is not None:
             record_offset, size = self._record(batch, message, content)
             self._hold(batch, [_row_of(message, scheme, downtime, record_offset, size)])
             return record_offset

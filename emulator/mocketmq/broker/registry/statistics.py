@@ -161,11 +161,14 @@ class Statistics(Chore):
             self.only_traffic or self.traffics[position_of(queue.topic, queue.queue_id, len(self.traffics))]
         )
 
-    def delivered(self, queue: Queue, level: int | None, size: int) -> None:
-        """Count a delayed message that became visible. ``level`` is None if the timed scheme kept it."""
+    def delivered(self, queue: Queue, level: int | None, size: int, messages: int) -> None:
+        """Count delayed messages of this size that became visible.
+
+        ``level`` is None if the timed scheme kept them.
+        """
         if level is None:
-            self.fired.count_calls(1, 0)
-        self.traffic_of(queue).count_delivered(queue.topic, level, size)
+            self.fired.count_calls(messages, 0, messages)
+        self.traffic_of(queue).count_delivered(queue.topic, level, size, messages)
 
     def read(self, messages: int, took_us: int) -> None:
         """Count a read of a queue that found this many messages."""

@@ -63,13 +63,13 @@ class Traffic:
             self.received[topic, group, is_retry] += messages
             self.received_bytes[topic, group, is_retry] += size
 
-    def count_delivered(self, topic: str, level: int | None, size: int) -> None:
-        """Count a delayed message that became visible."""
+    def count_delivered(self, topic: str, level: int | None, size: int, messages: int) -> None:
+        """Count delayed messages of this size that became visible."""
         if level is None:
-            self.timers_fired[topic] += 1
+            self.timers_fired[topic] += messages
             return
-        self.count_received(SCHEDULE_TOPIC, SCHEDULE_CONSUMER, 1, size, is_retry=None)
-        _histogram(self.stored, (topic, "delay"), SIZES).record(size)
+        self.count_received(SCHEDULE_TOPIC, SCHEDULE_CONSUMER, messages, size * messages, is_retry=None)
+        _histogram(self.stored, (topic, "delay"), SIZES).record(size, messages)
 
     def count_timer(self, topic: str, delay_s: int) -> None:
         """Count a message with an absolute due time that was stored."""
