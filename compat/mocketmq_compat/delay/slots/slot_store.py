@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,8 @@ from mocketmq_compat.delay.store import BaseStore
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 FOLDER: Final = "slots"
+_FORGOTTEN_AT_ONCE: Final = 16
+"""Number of records marked under one lock. With a lock for each, threads would mostly wait for each other."""
 
 
 class SlotStore(BaseStore):
@@ -214,9 +217,11 @@ class SlotStore(BaseStore):
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         """Mark each record in the index before the data, because a start takes its counts from the index."""
-        for entry in entries:
+        waiting = iter(entries)
+        while some := [*islice(waiting, _FORGOTTEN_AT_ONCE)]:
             with self._lock:
-                self._days.mended(partial(self._forget, entry))
+                for entry in some:
+                    self._days.mended(partial(self._forget, entry))
         return ()
 
     def _forget(self, entry: Entry) -> None:
