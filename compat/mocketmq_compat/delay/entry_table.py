@@ -70,8 +70,8 @@ class EntryTable:
         self._note(entry.second, 1)
         return True
 
-    def append(self, columns: Columns) -> None:
-        """Add sorted entries of one second, which come after all others."""
+    def append(self, columns: Columns, by_second: Mapping[int, int]) -> None:
+        """Add sorted entries that come after all others. ``by_second`` has their number in each second."""
         done, count = 0, len(columns[0])
         while done < count:
             if not self._blocks or len(self._blocks[-1][0]) >= BLOCK:
@@ -80,8 +80,8 @@ class EntryTable:
             for column, others in zip(self._blocks[-1], columns, strict=True):
                 column.extend(others[done:end])
             done = end
-        if count:
-            self._note(_entry(columns, 0).second, count)
+        for second, entries in by_second.items():
+            self._note(second, entries)
 
     def remove(self, entry: Entry) -> bool:
         """Remove an entry. Returns whether it was there."""

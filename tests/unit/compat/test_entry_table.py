@@ -61,13 +61,13 @@ def test_a_table_keeps_entries_in_order(steps: list[tuple[Entry, int | None]], w
 
 
 @given(st.sets(entries), st.lists(entries))
-def test_a_table_of_seconds_takes_more_entries(begun: set[Entry], more: list[Entry]) -> None:
+def test_a_table_of_appended_entries_takes_more(begun: set[Entry], more: list[Entry]) -> None:
     other = EntryTable()
     for entry in begun:
         other.add(entry)
     table = EntryTable()
     for second in sorted(other.by_second):
-        table.append(other.of_second(second))
+        table.append(other.of_second(second), {second: other.by_second[second]})
     assert (in_table(table), table.by_second) == (sorted(begun), other.by_second)
     for entry in more:
         table.add(entry)

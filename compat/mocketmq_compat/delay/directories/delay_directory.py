@@ -12,6 +12,7 @@ import itertools
 import os
 import sys
 import threading
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -192,7 +193,9 @@ class DelayDirectory:
                     seconds.add(second)
                 elif found.name != QUARANTINE and not found.name.startswith(KNOWN):
                     yield found.name
-        for second in sorted(seconds):
+        in_order = array("q", sorted(seconds))
+        del seconds  # it takes ten times as much memory
+        for second in in_order:
             with contextlib.suppress(FileNotFoundError):  # delivered in the meantime
                 # Not st_mtime, because tools that copy a directory back preserve it.
                 stamp = self.stamp(second)

@@ -11,9 +11,8 @@ import logging
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +26,12 @@ from mocketmq_compat.delay.delayed_file import (
     decode,
     unreadable,
 )
-from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, FoundDirectory, disk_bytes
+from mocketmq_compat.delay.directories.delay_directory import (
+    BLOCK_BYTES,
+    DelayDirectory,
+    FoundDirectory,
+    disk_bytes,
+)
 from mocketmq_compat.delay.entry_table import Columns, EntryTable
 from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 from mocketmq_compat.delay.quarantine import pieces_in
@@ -39,6 +43,8 @@ _FIELDS: Final = len(Entry._fields)
 _KIND: Final = "directories"
 _NUMBERS: Final = 2
 """Values kept for a second between runs: the number of its files, and their disk space."""
+_ROWS_AT_ONCE: Final = 128
+"""Number of files that an opening adds to the index at once, because most seconds have only a few files."""
 
 
 class DirectoryStore(BaseStore):
@@ -46,7 +52,6 @@ class DirectoryStore(BaseStore):
 
     def __init__(self, root: Path) -> None:
         self.directory = DelayDirectory(root)
-        self.disk_bytes = 0
         self.damaged: Counter[str] = Counter()
         self.repeats = 0
         self.recounts = 0
@@ -56,7 +61,8 @@ class DirectoryStore(BaseStore):
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
         self._left_over: list[FoundDirectory] = []  # found at opening, for the first ``adopt``
-        self._bytes_of: dict[int, int] = {}  # disk space of each second
+        self._more_of: dict[int, int] = {}  # disk space of seconds beyond a block for each file, unless 0
+        self._more_bytes = 0  # their total
         self._seen: dict[int, int] = {}  # when each second's directory had last changed as it was read
         self._unlike: set[int] = set()  # the seconds whose files differed from the index
         self._is_closed = False
@@ -67,27 +73,44 @@ class DirectoryStore(BaseStore):
         known = load_known(self.directory.root, _KIND, _NUMBERS)
         ends = array("q", itertools.accumulate(part.numbers[0] * _FIELDS for part in known))
         now_ns = self._now_ns()
+        entries: list[Entry] = []  # of files that were read, for a few seconds at once
+        by_second: dict[int, int] = {}
         for found in self.directory.scan(lambda *part: known.get(*part) is not None, is_starting=True):
             if isinstance(found, str):
                 self._ignore(found)
             elif isinstance(found, int):
+                self._append_all(entries, by_second)
                 place = known.place_of(found)
                 end, (stamp, (count, size)) = ends[place], known[place]
                 begins = range(end - count * _FIELDS, end, count)
-                self._append([known.items[begin : begin + count] for begin in begins])
-                self._count_bytes(found, size)
+                self._append([known.items[begin : begin + count] for begin in begins], {found: count})
+                self._count_more(found, size - count * BLOCK_BYTES)
                 self._seen[found] = stamp.changed_ns
             else:
-                if found.entries:
-                    self._append(_columns(found.entries))
-                self._count_bytes(found.second, found.disk_bytes)
+                count = len(found.entries)
+                if count:
+                    entries += sorted(found.entries)
+                    by_second[found.second] = count
+                    if more := found.disk_bytes - count * BLOCK_BYTES:
+                        self._append_all(entries, by_second)
+                        self._count_more(found.second, more)
+                    elif len(entries) >= _ROWS_AT_ONCE:
+                        self._append_all(entries, by_second)
                 if found.strays or not found.entries:
                     self._left_over.append(found._replace(entries=found.entries[:1]))
                 else:
-                    self._see(found, len(found.entries), now_ns)
+                    self._see(found, count, now_ns)
+        self._append_all(entries, by_second)
 
-    def _append(self, columns: Columns) -> None:
-        self._index.append(columns)
+    def _append_all(self, entries: list[Entry], by_second: dict[int, int]) -> None:
+        """Append the entries to the index, and clear both."""
+        if entries:
+            self._append([array("q", column) for column in zip(*entries, strict=True)], by_second)
+            entries.clear()
+            by_second.clear()
+
+    def _append(self, columns: Columns, by_second: Mapping[int, int]) -> None:
+        self._index.append(columns, by_second)
         self.last_number = max(self.last_number, max(columns[1]))  # noqa: PLW3301 - a second may have millions
 
     def close(self) -> None:
@@ -109,7 +132,7 @@ class DirectoryStore(BaseStore):
                 with suppress(FileNotFoundError):
                     stamp = self.directory.stamp(second)
                     if stamp.changed_ns == self._seen[second]:
-                        size = self._bytes_of.get(second, 0)
+                        size = count * BLOCK_BYTES + self._more_of.get(second, 0)
                         parts[second] = KnownPart(stamp, (count, size))
         items = (column for second in parts for column in self._index.of_second(second))
         save_known(self.directory.root, _KIND, _NUMBERS, parts.items(), items)
@@ -126,6 +149,11 @@ class DirectoryStore(BaseStore):
     def by_second(self) -> dict[int, int]:
         with self._lock:
             return dict(self._index.by_second)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Disk space of all files, in whole blocks."""
+        return len(self._index) * BLOCK_BYTES + self._more_bytes
 
     def disk_bytes_of(self, size: int) -> int:
         """Return the size in whole blocks."""
@@ -148,17 +176,21 @@ class DirectoryStore(BaseStore):
     def _add(self, entry: Entry, size: int) -> None:
         with self._lock:
             self._index.add(entry)
-            self._count_bytes(entry.second, disk_bytes(size))
+            self._count_more(entry.second, disk_bytes(size) - BLOCK_BYTES)
 
-    def _count_bytes(self, second: int, change: int) -> None:
-        """Change the disk space of a second. The caller must hold the lock."""
-        there = self._bytes_of.get(second, 0)
-        change = max(change, -there)  # other programs may have lengthened files since they were counted
-        self.disk_bytes += change
-        if left := there + change:
-            self._bytes_of[second] = left
+    def _count_more(self, second: int, change: int) -> None:
+        """Change the disk space of a second beyond a block for each of its files in the index.
+
+        The caller must hold the lock.
+        """
+        there = self._more_of.get(second, 0)
+        # Other programs may have lengthened files since they were counted.
+        left = max(there + change, -BLOCK_BYTES * self._index.by_second.get(second, 0))
+        self._more_bytes += left - there
+        if left:
+            self._more_of[second] = left
         else:
-            self._bytes_of.pop(second, None)
+            self._more_of.pop(second, None)
 
     def sync(self, entries: Iterable[Entry]) -> None:
         """Sync all files with a single ``syncfs`` call where the system has it."""
@@ -168,8 +200,8 @@ class DirectoryStore(BaseStore):
         """Remove the file of a refused message."""
         freed = self.directory.remove_file(entry)
         with self._lock:
-            self._count_bytes(entry.second, -freed)
             self._index.remove(entry)
+            self._count_more(entry.second, BLOCK_BYTES - freed)
             is_last = entry.second not in self._index.by_second
             if is_last:
                 self._seen.pop(entry.second, None)
@@ -228,7 +260,7 @@ class DirectoryStore(BaseStore):
             self._unlike.add(entry.second)  # if moving the file fails, it must be found again
         freed = self._quarantine(entry.second, entry.name, kind, reason)
         with self._lock:
-            self._count_bytes(entry.second, -freed)
+            self._count_more(entry.second, BLOCK_BYTES - freed)
 
     def _quarantine(self, second: int, name: str, kind: str, reason: str) -> int:
         self.damaged[kind] += 1
@@ -255,7 +287,8 @@ class DirectoryStore(BaseStore):
             adopted += self._take_in(found, found.strays, now_us)
         self._left_over = []  # only now: after an error, the next call tries again
         for found in changed:
-            self._see(found, len(found.entries), now_ns)
+            with self._lock:
+                self._see(found, self._index.by_second.get(found.second, 0), now_ns)
         return adopted
 
     def _now_ns(self) -> int:
@@ -265,26 +298,24 @@ class DirectoryStore(BaseStore):
         except OSError:
             return 0
 
-    def _see(self, found: FoundDirectory, count: int, now_ns: int) -> None:
+    def _see(self, found: FoundDirectory, indexed: int, now_ns: int) -> None:
         """Remember that a directory was read at or after ``now_ns``, and whether its files match the index.
 
-        The directory had ``count`` messages. Each of its names must be in the index, or must have been tried
-        for adoption. A directory that changed just before is not remembered, because its next change may have
-        the same time.
+        The index has ``indexed`` messages of the second. Each name in the directory must be in the index, or
+        must have been tried for adoption. A directory that changed just before is not remembered, because its
+        next change may have the same time. The caller must hold the lock.
         """
         second, changed_ns = found.second, found.changed_ns
-        with self._lock:
-            indexed = self._index.by_second.get(second, 0)
-            if abs(now_ns - changed_ns) <= known_parts.SETTLING_NS or not indexed:
-                self._seen.pop(second, None)
-                return
-            self._seen[second] = changed_ns
-            is_old = changed_ns < now_ns - known_parts.SETTLING_NS
-            has_others = found.strays or found.temporary
-            if is_old and not has_others and indexed == count:
-                self._unlike.discard(second)
-            else:
-                self._unlike.add(second)
+        if abs(now_ns - changed_ns) <= known_parts.SETTLING_NS or not indexed:
+            self._seen.pop(second, None)
+            return
+        self._seen[second] = changed_ns
+        is_old = changed_ns < now_ns - known_parts.SETTLING_NS
+        has_others = found.strays or found.temporary
+        if is_old and not has_others and indexed == len(found.entries):
+            self._unlike.discard(second)
+        else:
+            self._unlike.add(second)
 
     def _changed(self) -> Iterator[FoundDirectory]:
         for found in [*self.directory.scan(lambda second, stamp: self._seen.get(second) == stamp.changed_ns)]:
@@ -343,8 +374,3 @@ class DirectoryStore(BaseStore):
             self._ignored.add(what)
             self.damaged["ignored"] += 1
             log.warning("ignoring %s in the delay directory: not a file of mocketmq", what)
-
-
-def _columns(entries: Iterable[Entry]) -> Columns:
-    in_order = sorted(entries)
-    return [array("q", map(itemgetter(field), in_order)) for field in range(_FIELDS)]
