@@ -15,8 +15,8 @@ from mocketmq.rocketmq_family import MAX_SERIES
 from tests.support.api import Api
 from tests.support.loop_turns import MS, long_turns
 
-TOPICS = 5_000
-GROUPS = ("billing", "audit")
+TOPICS = 3_000
+GROUPS = ("billing", "audit")  # with all topics they make more series than a family may have
 MAX_SHARE = 0.03
 """Limit on the longest turn, as a share of the CPU time of the whole text: twice what was seen."""
 
@@ -35,7 +35,7 @@ async def fill(broker: Broker) -> None:
             )
 
 
-async def test_a_scrape_of_5000_topics_is_bounded_and_holds_up_no_turn(api: Api) -> None:
+async def test_a_scrape_of_many_topics_is_bounded_and_holds_up_no_turn(api: Api) -> None:
     await fill(api.emulator.broker)
     await api.call("GET", "/metrics")  # imports what it needs
     with long_turns() as turns:
@@ -45,7 +45,7 @@ async def test_a_scrape_of_5000_topics_is_bounded_and_holds_up_no_turn(api: Api)
     began_ns = time.thread_time_ns()
     metrics._text_of(collect)
     assert took_ms < MAX_SHARE * (time.thread_time_ns() - began_ns) / MS, name
-    assert len(answer.body) == int(answer.headers["Content-Length"]) < 25_000_000
+    assert len(answer.body) == int(answer.headers["Content-Length"]) < 15_000_000
     families = {family.name: family for family in text_string_to_metric_families(answer.body.decode())}
     sent = families["rocketmq_messages_in"].samples
     assert sum(sample.value for sample in sent) == TOPICS
