@@ -152,6 +152,47 @@ def test_no_compiled_dataclass_has_types_in_quotes() -> None:
     assert not found, "mypyc looks for the type when the module is imported"
 
 
+NEVER_NATIVE = {"NamedTuple", "Protocol", "Exception"}
+"""Base classes of classes that mypyc leaves to Python, apart from structs."""
+
+
+def native_classes() -> set[tuple[str, str]]:
+    """Return the modules and the names of the classes that mypyc makes native."""
+    return {
+        (module, node.name)
+        for module, file in compiled_modules().items()
+        for node in ast.walk(trees()[file])
+        if isinstance(node, ast.ClassDef)
+        and not any(re.search("Struct|Error", each) or each in NEVER_NATIVE for each in bases_of(node))
+    }
+
+
+def bases_of(node: ast.ClassDef) -> list[str]:
+    """Return the base classes as they are written."""
+    return [ast.unparse(base) for base in node.bases]
+
+
+def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
+    native, compiled = native_classes(), {*compiled_modules().values()}
+    assert ("mocketmq.broker.sending.sender", "PlainSends") in native
+    found = []
+    for file, tree in trees().items():
+        if file in compiled:
+            continue
+        imported = {
+            alias.asname or alias.name: (node.module or "", alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        found += [
+            f"{file}:{node.lineno}: {node.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef) and any(imported.get(each) in native for each in bases_of(node))
+        ]
+    assert not found, "mypyc allows no objects of such a class: name its module in kits/compiled/modules.toml"
+
+
 def test_no_compiled_class_has_keywords() -> None:
     found = [
         f"{file}:{node.lineno}: {node.name}"

@@ -36,7 +36,8 @@ class TooManyAnswersError(HttpError):
 class CountedRequest(web.BaseRequest):
     """A request, and the counter for the bytes of its response, which ``load_of`` makes on first use.
 
-    In a recording of requests, it has the number of its connection and its own number; otherwise both are -1.
+    While requests are recorded, ``tap_connection`` is the number of its connection, and ``tap_number`` that of
+    the request; otherwise both are -1.
     """
 
     answers: "Answers"

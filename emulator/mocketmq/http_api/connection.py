@@ -1,7 +1,7 @@
 """One connection of the HTTP server, between the transport and aiohttp's protocol.
 
-The connection passes sends on the fast path to ``FastSends``, and everything else to aiohttp. It also closes
-clients whose request header takes too long, which aiohttp leaves to a reverse proxy.
+Plain sends whose head is known go to ``FastSends``, everything else to aiohttp. The connection also limits
+the time of a request's header, which aiohttp leaves to a reverse proxy.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ HEADER_US: Final = 10 * US_PER_S
 SILENT_US: Final = 120 * US_PER_S
 """Time limit until the first byte of a connection. aiohttp itself limits the time between requests."""
 KEPT_ALIVE_S: Final = 3600
-"""Time limit between requests, kept by aiohttp."""
+"""Time from the last request that aiohttp served until aiohttp closes an idle connection."""
 _UNSEEN_US: Final = KEPT_ALIVE_S // 2 * US_PER_S
-"""Time after which aiohttp gets a request again. It does not see those on the fast path."""
+"""Time after which a plain send goes to aiohttp too, so that a busy connection does not look idle to it."""
 TICK_S: Final = 5.0
 
 
 class HttpConnection(asyncio.Protocol):
-    """Passes the events of a connection on to aiohttp's protocol ``inner``, and measures times.
+    """Passes the events of a connection on to aiohttp's protocol ``inner``, except sends on the fast path.
 
     ``client`` is the client's address and port, ``tap_number`` the connection's number in a recording of
     requests. ``fast_sends`` is None if all requests take the general path.
@@ -41,15 +41,17 @@ class HttpConnection(asyncio.Protocol):
         self.tap_number = 0 if tap is None else tap.connected()
         self._tap = tap
         self.is_answering = False  # true from the end of a header to the end of the response
-        self.head: RequestHead | None = None  # of the current request, unless earlier ones are unanswered
+        self._head: RequestHead | None = None  # of the current request
         self._inner = inner
         self._open_ones = open_ones
         self._fast_sends = fast_sends
         self._has_begun = False
         self._since_us: int | None = steady_us()  # start of the current time limit
-        self._is_between = True  # whether the next byte begins a request, and no earlier one is unanswered
+        # Whether the next byte begins a request, and all requests before it are answered. Stays false after
+        # pipelined requests, and after a head that is long or came in pieces.
+        self._is_between = True
         self._is_fast = False  # whether a request is on the fast path
-        self._early = b""  # bytes received meanwhile
+        self._early = b""  # bytes received during a send on the fast path
         self._passed = 0  # bytes of the current request passed to aiohttp
         self._seen_us = steady_us()  # when aiohttp last served a request, or the connection began
         self._is_paused = False  # whether the client does not read
@@ -78,7 +80,7 @@ class HttpConnection(asyncio.Protocol):
         if sends is None or not self._is_between:
             return False
         self._is_between, self._passed = False, 0
-        self.head = head = head_of(data)
+        self._head = head = head_of(data)
         if head is None or self._is_paused or steady_us() - self._seen_us > _UNSEEN_US:
             return False
         self._is_fast = self.is_answering = True
@@ -103,15 +105,21 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
             self.data_received(data)
 
-    def answered(self, request: web.BaseRequest) -> None:
+    def answered(self) -> None:
         """End the time limit of a request that aiohttp has served. aiohttp limits the wait for the next."""
         self._end_time_limit()
         self._seen_us = steady_us()
-        if self.head is not None:
-            end = self.head.size + (request.content_length or 0)
-            self._is_between = self._passed == end and "Upgrade" not in request.headers
-            if not self._is_between:
-                self.head = None
+
+    def end_of(self, request: web.BaseRequest) -> RequestHead | None:
+        """The head of a request that aiohttp has served well; None unless the next byte begins a request."""
+        head, self._head = self._head, None
+        headers = request.headers
+        if head is None or self._passed != head.size + (request.content_length or 0):
+            return None
+        if not request.keep_alive or "Upgrade" in headers or "Transfer-Encoding" in headers:
+            return None
+        self._is_between = True
+        return head
 
     def _end_time_limit(self) -> None:
         self.is_answering = False

@@ -5,8 +5,9 @@ each time, and serves each request in a task of its own, which takes longer than
 path therefore remembers the heads of sends that succeeded on the general path, and serves further requests
 that begin with the same bytes and have arrived completely.
 
-The fast path does not interpret HTTP: at the start of a request, the same bytes always have the same meaning.
-It leaves everything that is not plain, and all requests that would fail, to the general path.
+The fast path interprets nothing of HTTP but the length of the body: at the start of a request, the same bytes
+always have the same meaning. It leaves to the general path everything that is not plain, and all messages
+that the broker refuses before it stores them.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from aiohttp.http import HttpVersion11
+from msgspec import UNSET
 
 from mocketmq.broker.sending.sender import PlainSends, SendResult
 from mocketmq.errors import EmulatorError
@@ -32,8 +34,6 @@ from mocketmq.http_api.sending import SENDING, MessageIn, message_of, send, sent
 if TYPE_CHECKING:
     from mocketmq.http_api.connection import HttpConnection
 
-log = logging.getLogger(__name__)
-
 KNOWN_HEADS: Final = 256
 HEAD_BYTES: Final = 2_048
 """Maximum length of a head that is remembered."""
@@ -42,11 +42,11 @@ _LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([1-9][0-9]{0,5})\r\n")
 
 
 class RequestHead(NamedTuple):
-    """The head of a request, read no further than to tell where its body ends."""
+    """The head of a request, of which only the length of the body is interpreted."""
 
     key: bytes  # the head without the digits of its Content-Length
     size: int
-    body_size: int
+    body_size: int  # 0 without a Content-Length, or if it is written in an unusual way
 
 
 def head_of(data: bytes) -> RequestHead | None:
@@ -61,18 +61,22 @@ def head_of(data: bytes) -> RequestHead | None:
 
 
 class FastSends:
-    """The sends on the fast path, of all connections of the JSON API. ``begun`` counts them."""
+    """The sends on the fast path, of all connections of the JSON API. ``begun`` counts them.
 
-    def __init__(self, api: Api, router: Router[Endpoint]) -> None:
+    While ``log`` shows debug messages, there is no fast path, because the general path logs each request.
+    """
+
+    def __init__(self, api: Api, router: Router[Endpoint], log: logging.Logger) -> None:
         self.begun = 0
         self._in_progress = 0
-        self._ended: asyncio.Future[None] | None = None  # what ``finish`` waits for
+        self._ended: asyncio.Future[None] | None = None  # completed when no send is in progress
         self._api = api
+        self._log = log
         self._router = router
         self._route = next(route for route in SENDING.routes if route.handler is send)
         self._decode = msgspec.json.Decoder(MessageIn).decode
         self._topics: OrderedDict[bytes, str] = OrderedDict()  # by known head, oldest first
-        self._last: object = None  # connection of the last send
+        self._last = 0  # identity of the connection of the last send
 
     def learn(self, request: web.BaseRequest, template: str, status: int, head: RequestHead | None) -> None:
         """Remember the head of a request served on the general path, if it is a send that succeeded."""
@@ -82,7 +86,7 @@ class FastSends:
         headers = request.headers
         if not request.keep_alive or request.content_length != head.body_size or request.query_string:
             return
-        if request.version != HttpVersion11 or "Host" not in headers or "Expect" in headers:
+        if request.version != HttpVersion11 or not headers.get("Host") or "Expect" in headers:
             return
         path = request.rel_url.raw_path
         self._topics[head.key] = self._router.find_endpoint(route.method, path).parameters["topic"]
@@ -95,23 +99,30 @@ class FastSends:
         if topic is None or len(data) != head.size + head.body_size or head.body_size > LONG_BYTES:
             return False
         api = self._api
-        if not api.is_ready or api.broker.faults.of_requests or log.isEnabledFor(logging.DEBUG):
+        if not api.is_ready or api.broker.faults.of_requests or self._log.isEnabledFor(logging.DEBUG):
             return False
         sender, writer = api.broker.sender, api.broker.store.writer
         try:
             message = self._decode(data[head.size :])
+            if (
+                message.delay is not UNSET
+                or message.delay_ms is not UNSET
+                or message.start_deliver_ms is not UNSET
+            ):
+                return False
             sending = message_of(ApiSender(api.broker, api.settings, connection.client), topic, message)
             accepted = sender.intake.accept_run([sending], drops_wait=False)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EmulatorError):
+        except Exception:  # noqa: BLE001 - the general path reports it
             return False
         if accepted is None:
             return False
+        begun = _FastSend(self, connection)
         # A single client that sends one message at a time has nothing to share a transaction with.
-        is_lone = connection is self._last and not self._in_progress
-        self._last = connection
+        is_lone = id(connection) == self._last and not self._in_progress
+        self._last = id(connection)
         writer.hold()
         try:
-            sender.begin_plain(_FastSend(self, connection), accepted)
+            sender.begin_plain(begun, accepted)
             self.begun += 1
             self._in_progress += 1
         except EmulatorError:
@@ -155,5 +166,6 @@ class _FastSend(PlainSends):
         self._respond(problem.status, msgspec.json.encode(problem) + b"\n", MEDIA_TYPE)
 
     def _respond(self, status: int, body: bytes, media_type: str) -> None:
+        response = head_of_response(status, len(body), media_type) + body
         self._sends.end(status)
-        self._connection.respond(head_of_response(status, len(body), media_type) + body)
+        self._connection.respond(response)

@@ -96,7 +96,7 @@ class HttpServer:
         self._port_listeners: list[PortListener] = []
         # Requests that are recorded, or whose sender needs permissions, take the general path.
         has_fast_path = tap is None and not self._guard.is_on
-        self.fast_sends = FastSends(self.api, self._router) if has_fast_path else None
+        self.fast_sends = FastSends(self.api, self._router, log) if has_fast_path else None
         self._answers = Answers()
         self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol object
         self._ticking: asyncio.TimerHandle | None = None
@@ -205,10 +205,10 @@ class HttpServer:
         finally:
             request.end_load()
             if connection is not None:
-                connection.answered(request)
+                connection.answered()
         self.api.requests[request.method, template, response.status] += 1
         if self.fast_sends is not None and connection is not None:
-            self.fast_sends.learn(request, template, response.status, connection.head)
+            self.fast_sends.learn(request, template, response.status, connection.end_of(request))
         if began_us is not None:
             what, took_us = f"{request.method} {request.rel_url.raw_path}", steady_us() - began_us
             log.debug("%s %s: %d in %.1f ms", request.remote, what, response.status, took_us / US_PER_MS)

@@ -64,6 +64,7 @@ class Delivery:
         if batch is not self._batch:
             self._batch, self._uncounted = batch, {}
             batch.on_commit(self._count)
+            batch.on_rollback(self._forget_batch)
         key = message.queue, message.level, size
         self._uncounted[key] = self._uncounted.get(key, 0) + 1
         if batch.now_us < message.due_us:
@@ -86,8 +87,11 @@ class Delivery:
         self._ledger.record(batch, log_offset, message, self._scheme, picked_us, forced=forced)
         return log_offset
 
-    def _count(self) -> None:
+    def _forget_batch(self) -> None:
         self._batch = None
+
+    def _count(self) -> None:
+        self._forget_batch()
         for (queue, level, size), messages in self._uncounted.items():
             self.delivered += messages
             self._on_delivered(queue, level, size, messages)

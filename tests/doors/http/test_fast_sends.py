@@ -15,7 +15,7 @@ from mocketmq.connections.budget import FREE_BYTES
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.http_api import connection
-from mocketmq.http_api.fast_sends import HEAD_BYTES, KNOWN_HEADS, FastSends, log
+from mocketmq.http_api.fast_sends import HEAD_BYTES, KNOWN_HEADS, FastSends
 from mocketmq.http_api.request import LONG_BYTES
 from mocketmq.store.writer import WriterLimits
 from tests.doors.remoting.gates import until
@@ -260,6 +260,7 @@ async def test_requests_in_pieces_and_pipelined_requests_are_answered_in_order(
     assert len(bodies) == 2 + 3 + 8
 
 
+@pytest.mark.interpreted
 async def test_what_arrives_during_a_send_waits_for_its_response(
     api: Api, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +292,7 @@ async def test_a_fault_rule_disables_the_fast_path(api: Api, client: Client) -> 
 
 
 async def test_debug_logs_name_every_send(api: Api, client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, log.name), caplog.at_level(logging.DEBUG, "mocketmq.http_api.server"):
+    with caplog.at_level(logging.DEBUG, "mocketmq.http_api.server"):
         assert not await is_fast(api, client)
     assert f"POST {SEND}: 201" in caplog.text
 
@@ -313,6 +314,7 @@ async def test_recordings_contain_every_send(tmp_path: Path) -> None:
     assert recording.read_text().count(SEND) == 3
 
 
+@pytest.mark.interpreted
 async def test_a_send_is_stored_when_its_client_disconnects(
     api: Api, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +328,7 @@ async def test_a_send_is_stored_when_its_client_disconnects(
     assert "last words" in [one["body"] for one in await api.receive()]
 
 
+@pytest.mark.interpreted
 async def test_a_failed_send_is_answered_by_a_problem(
     api: Api, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +343,15 @@ async def test_a_failed_send_is_answered_by_a_problem(
     assert await is_fast(api, client)
 
 
+async def test_what_follows_an_unfinished_body_is_not_a_send(api: Api, client: Client) -> None:
+    refused = b"POST /v1/nowhere HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert (await client.ask(refused)).status == 404
+    sent = api.emulator.broker.sender.sent
+    client.writer.write(PLAIN)
+    await have_read(api)
+    assert api.emulator.broker.sender.sent == sent
+
+
 async def test_a_busy_store_refuses_sends_until_it_has_room(api: Api, client: Client) -> None:
     writer = api.emulator.broker.store.writer
     limits, writer.limits = writer.limits, WriterLimits(waiting=0)
@@ -349,6 +361,7 @@ async def test_a_busy_store_refuses_sends_until_it_has_room(api: Api, client: Cl
     assert await is_fast(api, client)
 
 
+@pytest.mark.interpreted
 async def test_a_stopping_broker_answers_sends_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_api() as api, client_of(api) as client:
         await client.ask(PLAIN)

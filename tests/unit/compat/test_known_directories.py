@@ -208,6 +208,20 @@ def test_disk_space_is_not_negative_after_a_file_grew_while_the_broker_was_stopp
         assert store.disk_bytes == 0
 
 
+def test_disk_space_is_right_after_a_removal_is_repeated(root: Path) -> None:
+    with closing(DirectoryStore(root)) as store:
+        counted = store.disk_bytes
+        for _ in range(3):
+            assert store.forget([FILES[0].entry]) == []
+            assert store.disk_bytes == counted - 4_096
+
+
+def test_a_directory_with_a_very_large_number_is_read(root: Path) -> None:
+    (root / f"{1 << 70}").mkdir()
+    with closing(DirectoryStore(root)) as store:
+        assert store.count == len(FILES)
+
+
 def test_a_directory_is_remembered_only_some_time_after_its_last_change(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

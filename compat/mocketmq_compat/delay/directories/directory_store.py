@@ -44,7 +44,7 @@ _KIND: Final = "directories"
 _NUMBERS: Final = 2
 """Values kept for a second between runs: the number of its files, and their disk space."""
 _ROWS_AT_ONCE: Final = 128
-"""Number of files that an opening adds to the index at once, because most seconds have only a few files."""
+"""Number of files from which an opening adds them to the index, because most seconds have only a few."""
 
 
 class DirectoryStore(BaseStore):
@@ -61,8 +61,10 @@ class DirectoryStore(BaseStore):
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
         self._left_over: list[FoundDirectory] = []  # found at opening, for the first ``adopt``
-        self._more_of: dict[int, int] = {}  # disk space of seconds beyond a block for each file, unless 0
-        self._more_bytes = 0  # their total
+        self._excess_of: dict[
+            int, int
+        ] = {}  # by second: disk space of its files minus a block for each, unless 0
+        self._excess_bytes = 0  # their total
         self._seen: dict[int, int] = {}  # when each second's directory had last changed as it was read
         self._unlike: set[int] = set()  # the seconds whose files differed from the index
         self._is_closed = False
@@ -84,7 +86,7 @@ class DirectoryStore(BaseStore):
                 end, (stamp, (count, size)) = ends[place], known[place]
                 begins = range(end - count * _FIELDS, end, count)
                 self._append([known.items[begin : begin + count] for begin in begins], {found: count})
-                self._count_more(found, size - count * BLOCK_BYTES)
+                self._count_excess(found, size - count * BLOCK_BYTES)
                 self._seen[found] = stamp.changed_ns
             else:
                 count = len(found.entries)
@@ -93,7 +95,7 @@ class DirectoryStore(BaseStore):
                     by_second[found.second] = count
                     if more := found.disk_bytes - count * BLOCK_BYTES:
                         self._append_all(entries, by_second)
-                        self._count_more(found.second, more)
+                        self._count_excess(found.second, more)
                     elif len(entries) >= _ROWS_AT_ONCE:
                         self._append_all(entries, by_second)
                 if found.strays or not found.entries:
@@ -132,7 +134,7 @@ class DirectoryStore(BaseStore):
                 with suppress(FileNotFoundError):
                     stamp = self.directory.stamp(second)
                     if stamp.changed_ns == self._seen[second]:
-                        size = count * BLOCK_BYTES + self._more_of.get(second, 0)
+                        size = count * BLOCK_BYTES + self._excess_of.get(second, 0)
                         parts[second] = KnownPart(stamp, (count, size))
         items = (column for second in parts for column in self._index.of_second(second))
         save_known(self.directory.root, _KIND, _NUMBERS, parts.items(), items)
@@ -153,7 +155,7 @@ class DirectoryStore(BaseStore):
     @property
     def disk_bytes(self) -> int:
         """Disk space of all files, in whole blocks."""
-        return len(self._index) * BLOCK_BYTES + self._more_bytes
+        return len(self._index) * BLOCK_BYTES + self._excess_bytes
 
     def disk_bytes_of(self, size: int) -> int:
         """Return the size in whole blocks."""
@@ -175,22 +177,22 @@ class DirectoryStore(BaseStore):
 
     def _add(self, entry: Entry, size: int) -> None:
         with self._lock:
-            self._index.add(entry)
-            self._count_more(entry.second, disk_bytes(size) - BLOCK_BYTES)
+            is_new = self._index.add(entry)
+            self._count_excess(entry.second, disk_bytes(size) - is_new * BLOCK_BYTES)
 
-    def _count_more(self, second: int, change: int) -> None:
-        """Change the disk space of a second beyond a block for each of its files in the index.
+    def _count_excess(self, second: int, change: int) -> None:
+        """Change the disk space of a second's files minus a block for each. The caller must hold the lock.
 
-        The caller must hold the lock.
+        The difference is negative if files are empty.
         """
-        there = self._more_of.get(second, 0)
+        there = self._excess_of.get(second, 0)
         # Other programs may have lengthened files since they were counted.
         left = max(there + change, -BLOCK_BYTES * self._index.by_second.get(second, 0))
-        self._more_bytes += left - there
+        self._excess_bytes += left - there
         if left:
-            self._more_of[second] = left
+            self._excess_of[second] = left
         else:
-            self._more_of.pop(second, None)
+            self._excess_of.pop(second, None)
 
     def sync(self, entries: Iterable[Entry]) -> None:
         """Sync all files with a single ``syncfs`` call where the system has it."""
@@ -200,8 +202,8 @@ class DirectoryStore(BaseStore):
         """Remove the file of a refused message."""
         freed = self.directory.remove_file(entry)
         with self._lock:
-            self._index.remove(entry)
-            self._count_more(entry.second, BLOCK_BYTES - freed)
+            was_there = self._index.remove(entry)
+            self._count_excess(entry.second, was_there * BLOCK_BYTES - freed)
             is_last = entry.second not in self._index.by_second
             if is_last:
                 self._seen.pop(entry.second, None)
@@ -256,11 +258,11 @@ class DirectoryStore(BaseStore):
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
         """Move the file into the quarantine."""
         with self._lock:
-            self._index.remove(entry)
+            was_there = self._index.remove(entry)
             self._unlike.add(entry.second)  # if moving the file fails, it must be found again
         freed = self._quarantine(entry.second, entry.name, kind, reason)
         with self._lock:
-            self._count_more(entry.second, BLOCK_BYTES - freed)
+            self._count_excess(entry.second, was_there * BLOCK_BYTES - freed)
 
     def _quarantine(self, second: int, name: str, kind: str, reason: str) -> int:
         self.damaged[kind] += 1
@@ -303,7 +305,7 @@ class DirectoryStore(BaseStore):
 
         The index has ``indexed`` messages of the second. Each name in the directory must be in the index, or
         must have been tried for adoption. A directory that changed just before is not remembered, because its
-        next change may have the same time. The caller must hold the lock.
+        next change may have the same time. The caller must hold the lock, unless the store is being opened.
         """
         second, changed_ns = found.second, found.changed_ns
         if abs(now_ns - changed_ns) <= known_parts.SETTLING_NS or not indexed:

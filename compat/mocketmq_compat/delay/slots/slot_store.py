@@ -46,7 +46,9 @@ class SlotStore(BaseStore):
         self.root = root
         self.repeats = 0
         self._first_reads = threading.Lock()  # taken before ``_lock``, for calls of ``first_records``
-        self._lock = threading.RLock()  # never held for long, because the event loop also acquires it
+        self._lock = (
+            threading.RLock()
+        )  # held for a few records at most, because the event loop also acquires it
         self._days = Days(root, self._lock)
         self._files = self._days.files
         self._places = self._days.places
