@@ -36,8 +36,8 @@ class TooManyAnswersError(HttpError):
 class CountedRequest(web.BaseRequest):
     """A request, and the counter for the bytes of its response, which ``load_of`` makes on first use.
 
-    While requests are recorded, ``tap_connection`` is the number of its connection, and ``tap_number`` that of
-    the request; otherwise both are -1.
+    While requests are recorded, ``tap_connection`` is the number of its connection, and ``tap_number`` its
+    own; otherwise both are -1.
     """
 
     answers: "Answers"
