@@ -110,7 +110,7 @@ class HttpConnection(asyncio.Protocol):
         self._end_time_limit()
         self._seen_us = steady_us()
 
-    def end_of(self, request: web.BaseRequest) -> RequestHead | None:
+    def take_head(self, request: web.BaseRequest) -> RequestHead | None:
         """The head of a request that aiohttp has served well; None unless the next byte begins a request."""
         head, self._head = self._head, None
         headers = request.headers

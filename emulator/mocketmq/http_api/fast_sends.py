@@ -84,7 +84,7 @@ class FastSends:
         if head is None or head.key in self._topics or template != route.path or status != route.status:
             return
         headers = request.headers
-        if not request.keep_alive or request.content_length != head.body_size or request.query_string:
+        if request.content_length != head.body_size or request.query_string:
             return
         if request.version != HttpVersion11 or not headers.get("Host") or "Expect" in headers:
             return

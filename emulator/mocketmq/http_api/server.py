@@ -208,7 +208,7 @@ class HttpServer:
                 connection.answered()
         self.api.requests[request.method, template, response.status] += 1
         if self.fast_sends is not None and connection is not None:
-            self.fast_sends.learn(request, template, response.status, connection.end_of(request))
+            self.fast_sends.learn(request, template, response.status, connection.take_head(request))
         if began_us is not None:
             what, took_us = f"{request.method} {request.rel_url.raw_path}", steady_us() - began_us
             log.debug("%s %s: %d in %.1f ms", request.remote, what, response.status, took_us / US_PER_MS)

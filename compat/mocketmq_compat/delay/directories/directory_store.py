@@ -61,9 +61,8 @@ class DirectoryStore(BaseStore):
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
         self._left_over: list[FoundDirectory] = []  # found at opening, for the first ``adopt``
-        self._excess_of: dict[
-            int, int
-        ] = {}  # by second: disk space of its files minus a block for each, unless 0
+        # By second, unless it is 0: the disk space of its files minus a block for each.
+        self._excess_of: dict[int, int] = {}
         self._excess_bytes = 0  # their total
         self._seen: dict[int, int] = {}  # when each second's directory had last changed as it was read
         self._unlike: set[int] = set()  # the seconds whose files differed from the index
@@ -93,11 +92,11 @@ class DirectoryStore(BaseStore):
                 if count:
                     entries += sorted(found.entries)
                     by_second[found.second] = count
-                    if more := found.disk_bytes - count * BLOCK_BYTES:
+                    excess = found.disk_bytes - count * BLOCK_BYTES
+                    if excess or len(entries) >= _ROWS_AT_ONCE:
                         self._append_all(entries, by_second)
-                        self._count_excess(found.second, more)
-                    elif len(entries) >= _ROWS_AT_ONCE:
-                        self._append_all(entries, by_second)
+                    if excess:
+                        self._count_excess(found.second, excess)
                 if found.strays or not found.entries:
                     self._left_over.append(found._replace(entries=found.entries[:1]))
                 else:
