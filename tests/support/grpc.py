@@ -11,6 +11,7 @@ from grpclib.config import Configuration
 from grpclib.const import Cardinality
 
 from mocketmq.app import Emulator, running_emulator
+from mocketmq.calling.grpc_streams import begin
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec, message_class, set_us
@@ -47,6 +48,7 @@ class GrpcClient:
             metadata=self.metadata,
         )
         async with stream as call:
+            await begin(call)
             await call.send_message(request_type(**fields), end=True)
             return await call.recv_message()
 
@@ -107,6 +109,7 @@ class GrpcClient:
             metadata=self.metadata,
         )
         async with stream as call:
+            await begin(call)
             await call.send_message(request, end=True)
             answers = [answer async for answer in call]
         kinds = [answer.WhichOneof("content") for answer in answers]

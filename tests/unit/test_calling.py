@@ -1,6 +1,7 @@
 """Clients of a cluster whose servers stop answering."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -9,9 +10,10 @@ import msgspec
 import pytest
 
 from mocketmq.calling import connection
-from mocketmq.calling.call import CALL_S, NoAnswerError
+from mocketmq.calling.call import CALL_S, OPEN_ACCESS, NoAnswerError
 from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.calling.name_servers import BrokerQueues, NameServers
+from mocketmq.probe.grpc_connection import GrpcClientConnection
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from tests.support.patience import HANGING_S, PATIENCE_S
@@ -94,6 +96,20 @@ class Server(ClientConnection):
         if self.is_silent:
             raise NoAnswerError(f"{self.address} is silent")
         return Answer(ResponseCode.TOPIC_NOT_EXIST, {}, b"", "", 0, 0)
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_grpc_request_fails_as_unanswered_whenever_the_proxy_dies(turns: int) -> None:
+    """A closed listener resets the connection before, during and after its handshake."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        proxy = GrpcClientConnection(f"127.0.0.1:{listener.getsockname()[1]}", OPEN_ACCESS)
+        asked = asyncio.create_task(proxy.ask("Heartbeat"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    async with asyncio.timeout(HANGING_S):
+        with pytest.raises(NoAnswerError):
+            await asked
+    proxy.close()
 
 
 async def test_a_route_tells_the_queues_of_brokers_without_a_master() -> None:

@@ -18,6 +18,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from h2.exceptions import H2Error
 
 from mocketmq.calling.call import ClusterAccess, ClusterError, NoAnswerError, reason_of
+from mocketmq.calling.grpc_streams import begin
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec, message_class
@@ -82,7 +83,7 @@ class GrpcClientConnection:
                     path, kind, request_type, reply_type, timeout=limit_s, metadata=metadata
                 ) as stream,
             ):
-                await stream.send_request()
+                await begin(stream)
                 sent_us = wall_us()
                 await stream.send_message(request_type(**fields), end=True)
                 messages = [message async for message in stream]
@@ -104,6 +105,7 @@ class GrpcClientConnection:
                 metadata=self._metadata(),
             ) as stream:
                 async with asyncio.timeout(self._call_s):
+                    await begin(stream)
                     await stream.send_message(command(settings=settings))
                     answer = await stream.recv_message()
                 if answer is None or answer.status.code != OK:

@@ -8,6 +8,7 @@ from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from mocketmq.calling.call import NoAnswerError, reason_of
+from mocketmq.calling.grpc_streams import begin
 from mocketmq.door_tap import GrpcAnswerMade
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec
@@ -41,6 +42,7 @@ class PlayedGrpc(PlayedConnection):
                 *(f"/{SERVICE}/{rpc}", kind, type(message), grpc_form.reply_class(rpc)),
                 metadata=form["headers"],
             ) as stream:
+                await begin(stream)
                 await stream.send_message(message, end=True)
                 replies = [reply async for reply in stream]
         except (GRPCError, StreamTerminatedError, OSError) as error:
@@ -58,6 +60,7 @@ class PlayedGrpc(PlayedConnection):
                 )
                 self._streams[form["stream"]] = stream
                 await stream.__aenter__()
+                await begin(stream)
             await stream.send_message(message)
             reply = await stream.recv_message()
         except (GRPCError, StreamTerminatedError, OSError) as error:
