@@ -26,6 +26,7 @@ from mocketmq_compat.delay.delayed_file import (
     decode,
     unreadable,
 )
+from mocketmq_compat.delay.directories.change_times import ChangeTimes
 from mocketmq_compat.delay.directories.delay_directory import (
     BLOCK_BYTES,
     DelayDirectory,
@@ -64,7 +65,7 @@ class DirectoryStore(BaseStore):
         # By second, unless it is 0: the disk space of its files minus a block for each.
         self._excess_of: dict[int, int] = {}
         self._excess_bytes = 0  # their total
-        self._seen: dict[int, int] = {}  # when each second's directory had last changed as it was read
+        self._seen = ChangeTimes()
         self._unlike: set[int] = set()  # the seconds whose files differed from the index
         self._is_closed = False
         self._open()
@@ -86,7 +87,7 @@ class DirectoryStore(BaseStore):
                 begins = range(end - count * _FIELDS, end, count)
                 self._append([known.items[begin : begin + count] for begin in begins], {found: count})
                 self._count_excess(found, size - count * BLOCK_BYTES)
-                self._seen[found] = stamp.changed_ns
+                self._seen.note(found, stamp.changed_ns)
             else:
                 count = len(found.entries)
                 if count:
@@ -129,10 +130,11 @@ class DirectoryStore(BaseStore):
         """
         parts: dict[int, KnownPart] = {}
         for second, count in sorted(self._index.by_second.items()):
-            if second in self._seen and second not in self._unlike:
+            seen_ns = self._seen.get(second)
+            if seen_ns is not None and second not in self._unlike:
                 with suppress(FileNotFoundError):
                     stamp = self.directory.stamp(second)
-                    if stamp.changed_ns == self._seen[second]:
+                    if stamp.changed_ns == seen_ns:
                         size = count * BLOCK_BYTES + self._excess_of.get(second, 0)
                         parts[second] = KnownPart(stamp, (count, size))
         items = (column for second in parts for column in self._index.of_second(second))
@@ -205,7 +207,7 @@ class DirectoryStore(BaseStore):
             self._count_excess(entry.second, was_there * BLOCK_BYTES - freed)
             is_last = entry.second not in self._index.by_second
             if is_last:
-                self._seen.pop(entry.second, None)
+                self._seen.forget(entry.second)
                 self._unlike.discard(entry.second)
         if is_last:
             self.directory.remove_second(entry.second)
@@ -308,9 +310,9 @@ class DirectoryStore(BaseStore):
         """
         second, changed_ns = found.second, found.changed_ns
         if abs(now_ns - changed_ns) <= known_parts.SETTLING_NS or not indexed:
-            self._seen.pop(second, None)
+            self._seen.forget(second)
             return
-        self._seen[second] = changed_ns
+        self._seen.note(second, changed_ns)
         is_old = changed_ns < now_ns - known_parts.SETTLING_NS
         has_others = found.strays or found.temporary
         if is_old and not has_others and indexed == len(found.entries):
