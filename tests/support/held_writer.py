@@ -27,8 +27,12 @@ class HeldWriter:
         """The number of requests, of which several sends of a read are one piece of work."""
         return sum(len(getattr(work, "accepted", [work])) for work, _ in self.held)
 
+    def hold_no_more(self) -> None:
+        """Pass further work on to the writer, and only keep what is held."""
+        self._monkeypatch.setattr(self._writer, "put", self._put)
+
     def let_go(self) -> None:
         """Pass the work on to the writer, and hold up nothing more."""
-        self._monkeypatch.setattr(self._writer, "put", self._put)
+        self.hold_no_more()
         for work, waiter in self.held:
             self._put(work, waiter)

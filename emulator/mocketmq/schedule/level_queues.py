@@ -14,6 +14,7 @@ entries merged by due time. The delay offset is saved in the delivering transact
 """
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -35,6 +36,8 @@ from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
+
+log = logging.getLogger(__name__)
 
 READ_AHEAD = 512
 
@@ -189,8 +192,16 @@ class LevelQueues:
         entry: Parked,
         batch: Batch,
     ) -> None:
-        message = self._due(level, entry)
-        self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
+        try:
+            message = self._due(level, entry)
+        except KeyError:  # in a store that was damaged
+            log.error(
+                "the delayed message at log offset %d is not delivered, because its queue %d does not exist",
+                entry.log_offset,
+                entry.real_queue_key,
+            )
+        else:
+            self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
         if not passed:
             batch.on_commit(partial(self._delivered, passed, fires_us))
         row = passed.get(level)

@@ -8,10 +8,19 @@ class Queue:
 
     ``first_offset`` is the offset at which the queue began, or at which a reset emptied it. ``emptied_at`` is
     the log offset that was next when the topic was last reset or deleted. Records below it no longer count,
-    including those of delayed messages.
+    including those of delayed messages. ``is_gone`` is set if a restored snapshot does not have the queue.
     """
 
-    __slots__ = ("emptied_at", "first_offset", "key", "min_offset", "next_offset", "queue_id", "topic")
+    __slots__ = (
+        "emptied_at",
+        "first_offset",
+        "is_gone",
+        "key",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -30,6 +39,7 @@ class Queue:
         self.next_offset = next_offset
         self.first_offset = first_offset
         self.emptied_at = emptied_at
+        self.is_gone = False
 
     def become(self, other: "Queue") -> None:
         """Take over the key and the offsets that this queue has in a restored store."""

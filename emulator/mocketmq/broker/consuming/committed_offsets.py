@@ -148,8 +148,8 @@ class CommittedOffsets:
         def work(batch: Batch) -> None:
             for group_queue, ended in moved.items():
                 group = group_queue.group
-                if group.is_deleted:
-                    continue
+                if group.is_deleted or group.queues.get(group_queue.queue) is not group_queue:
+                    continue  # the group or the queue was deleted meanwhile
                 for receipt in ended:
                     save_outcome(batch, group.name, receipt.log_offset, Outcome.PASSED.value, if_open=True)
                 group_queue.save(batch, group_queue.next_offset)

@@ -5,6 +5,7 @@ first use from the stored offsets of the group, or of a deleted group with the s
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -28,6 +29,8 @@ from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts_of_group
 from mocketmq.store.store import Store
+
+log = logging.getLogger(__name__)
 
 
 class ConsumingGroup:
@@ -137,7 +140,10 @@ class ConsumingGroups:
     async def load(self, topics: Topics) -> None:
         """Read the offsets of all groups from the store."""
         for name, queue_key, next_offset in await read_progress(self._store.database):
-            queue = topics.queue(queue_key)
+            queue = topics.find_by_key(queue_key)
+            if queue is None:
+                log.warning("ignoring an offset of group %s in the missing queue %d", name, queue_key)
+                continue
             self._offsets.setdefault(name, {})[queue] = min(next_offset, queue.next_offset)
 
     async def reload(self, topics: Topics, following: Callable[[str], bool]) -> list[GroupQueue]:
@@ -222,6 +228,7 @@ class ConsumingGroups:
         group = self.of_client(name)
 
         def work(batch: Batch) -> None:
+            group.check_exists()
             offsets = {queue: each.committed_offset for queue, each in group.queues.items()}
             self._registered.delete(batch, name)
             delete_receipts_of_group(batch, name)
@@ -243,7 +250,6 @@ class ConsumingGroups:
             batch.on_commit(apply)
 
         async with group.lock:
-            group.check_exists()
             await self._store.writer.commit(work, alone=True, until="visible")
         await self._store.writer.synced()
 

@@ -173,8 +173,9 @@ async def read_progress(database: Database) -> list[tuple[str, int, int]]:
 
 
 def save_progress(batch: Batch, group_name: str, queue: Queue, next_offset: int) -> None:
-    """Add or update the row."""
-    batch.execute(_SAVE, (group_name, queue.key, next_offset))
+    """Add or update the row, unless a restored snapshot does not have the queue."""
+    if not queue.is_gone:
+        batch.execute(_SAVE, (group_name, queue.key, next_offset))
 
 
 def cut_progress(batch: Batch, queue: Queue, end: int) -> None:

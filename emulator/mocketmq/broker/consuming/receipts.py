@@ -4,6 +4,7 @@ Every change is part of a transaction, and is undone if the transaction fails. `
 messages a receiver gets.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -32,6 +33,8 @@ from mocketmq.store.receipt_rows import (
     save_visible,
 )
 from mocketmq.store.store import Store
+
+log = logging.getLogger(__name__)
 
 
 class Receipts:
@@ -69,7 +72,15 @@ class Receipts:
     async def load(self) -> None:
         """Read the open receipts of all groups from the store."""
         for row in await open_receipts(self._database):
-            self._add_stored(row, self.groups.get(row.group_name))
+            group = self.groups.find_group(row.group_name)
+            if group is None or self._topics.find_by_key(row.queue_key) is None:
+                log.warning(
+                    "ignoring a receipt of group %s in queue %d, one of which does not exist",
+                    row.group_name,
+                    row.queue_key,
+                )
+                continue
+            self._add_stored(row, group)
 
     def _add_stored(self, row: OpenReceipt, group: ConsumingGroup) -> None:
         group_queue = group.in_queue(self._topics.queue(row.queue_key))

@@ -137,7 +137,7 @@ class Retries:
         """Retry the message later, or make it a dead letter, like :meth:`Settler.give_back`.
 
         ``max_retries`` overrides the group's setting. Raises GroupNotFoundError, MessageNotFoundError,
-        NoPermissionError.
+        NoPermissionError, and TopicNotFoundError if the retry topic was deleted meanwhile.
         """
         group = await self._receipts.groups.for_use(group_name)
         message = (await messages_at(self._database, [log_offset])).get(log_offset)
@@ -148,6 +148,7 @@ class Retries:
         topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
 
         def work(batch: Batch) -> None:
+            self._topics.check_is_open(retry.queue)
             self.append(batch, retry)
             receipt = group.receipts.get(log_offset)
             if receipt is not None and receipt.can_be_settled:  # otherwise a receive is taking the message

@@ -238,8 +238,9 @@ class Selection:
         group, topic, limit, tag_filter = self._request[:4]
         spans, begun = {}, {}
         for queue in queues:
-            begun[queue] = group.in_queue(queue).next_offset
-            start = max(begun[queue], queue.min_offset)
+            group_queue = group.in_queue(queue)
+            begun[queue] = group_queue, group_queue.next_offset, group_queue.resets
+            start = max(group_queue.next_offset, queue.min_offset)
             if start < queue.next_offset:
                 hashes = tag_filter.hashes if queue.topic == topic.name else ()
                 span = Span(queue, start, min(queue.next_offset, start + SCAN), hashes)
@@ -250,8 +251,10 @@ class Selection:
         rows, are_all = await fitting_messages_in(
             self._database, spans.values(), most, self._room, or_first=self._may_be_larger
         )
-        if any(begun[span.queue] != group.in_queue(span.queue).next_offset for span in spans.values()):
-            return True  # read again, because a commit or a reset has moved an offset
+        for span in spans.values():
+            group_queue = group.in_queue(span.queue)
+            if begun[span.queue] != (group_queue, group_queue.next_offset, group_queue.resets):
+                return True  # read again, because a commit, a reset or a restore has moved an offset
         for span in spans.values():
             group.in_queue(span.queue).next_offset = span.start
         found = dict.fromkeys(spans, 0)

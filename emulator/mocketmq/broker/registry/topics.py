@@ -110,15 +110,19 @@ class Topics:
     async def reload(self) -> None:
         """Read everything again from a restored store. Queues that still exist stay the same objects.
 
-        Keys are never reused, so that a late write for a queue that is gone cannot hit another queue.
+        Requests in progress may refer to the other queues, which are marked, because the store has no row of
+        them any more. Keys are never reused, so that a late write for them cannot hit another queue.
         """
-        known = {queue.place: queue for queue in self._queues.values() if queue.lite_topic is None}
+        former = [*self._queues.values()]
+        known = {queue.place: queue for queue in former if queue.lite_topic is None}
         last_key, before = self._last_key, [*self._topics]
         for each in (self._topics, self.static_topics, self._queues, self._deleted):
             each.clear()
         self.lites.forget_all()
         await self.load(known)
         self._last_key = max(self._last_key, last_key)
+        for queue in former:
+            queue.is_gone = self._queues.get(queue.key) is not queue
         for name in before:
             if name not in self._topics:
                 self._on_deleted(name)
@@ -154,15 +158,24 @@ class Topics:
         """Whether a topic of this name was deleted, and not created again."""
         return name in self._deleted
 
-    def check_is_open(self, name: str) -> None:
-        """Raise TopicNotFoundError for a topic that was deleted or is being deleted."""
-        self.get(name)
-        if name in self._closing:
-            raise TopicNotFoundError(f"topic[{name}] is being deleted")
+    def check_is_open(self, queue: Queue) -> None:
+        """Raise TopicNotFoundError if the queue's topic was deleted or is being deleted.
+
+        Also raises it for a queue that is gone because a snapshot was restored.
+        """
+        self.get(queue.topic)
+        if queue.topic in self._closing:
+            raise TopicNotFoundError(f"topic[{queue.topic}] is being deleted")
+        if queue.is_gone and queue.lite_topic is None:
+            raise TopicNotFoundError(f"topic[{queue.topic}] has no queue {queue.queue_id} any more")
 
     def queue(self, key: int) -> Queue:
         """The queue with this key. Its topic may have been deleted."""
         return self._queues[key]
+
+    def find_by_key(self, key: int) -> Queue | None:
+        """Like ``queue``, for rows of a store that was damaged."""
+        return self._queues.get(key)
 
     def queue_of(self, name: str, queue_id: int) -> Queue:
         """The topic's queue. Raises TopicNotFoundError, QueueNotFoundError."""

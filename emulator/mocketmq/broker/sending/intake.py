@@ -207,7 +207,7 @@ class Intake:
 
     def append_run(self, accepted: Sequence[AcceptedMessage], batch: Batch) -> list[StoredMessage]:
         """Append messages of one topic like ``append``, all or none."""
-        self.check(accepted[0])
+        self.check(*accepted)
         return [self._append(one, batch) for one in accepted]
 
     def append(self, accepted: AcceptedMessage, batch: Batch) -> StoredMessage:
@@ -261,9 +261,9 @@ class Intake:
         traffic.count_stored(topic, kind, len(draft.body))
 
     def check(self, *accepted: AcceptedMessage) -> None:
-        """Raise TopicNotFoundError if the topic of a message was deleted or is being deleted."""
+        """Raise TopicNotFoundError if the topic or the queue of a message is gone, or is being deleted."""
         for one in accepted:
-            self._topics.check_is_open(one.queue.topic)
+            self._topics.check_is_open(one.queue)
 
     async def _topic_for(self, message: Message) -> Topic:
         if message.topic.startswith(RETRY_PREFIX):

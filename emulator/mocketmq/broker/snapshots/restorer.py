@@ -11,6 +11,10 @@ All rows are replaced in one transaction of the writer, except messages that the
   task runs (``Database.reading_at_once``). Queues, groups and positions stay the same objects, because
   requests in progress refer to them.
 
+Work that waits for the writer during the transaction runs after it, and may refer to queues and groups that
+the snapshot does not have. It checks for that (``Queue.is_gone``, ``check_exists``) before it changes the
+batch.
+
 Clients continue as after a reset. Long polls end. Consumers that keep offsets in memory get a notice with
 the restored offsets, and their commits are ignored until then. Handles of deliveries that the restore has
 undone are refused. Unlike a reset, a restore sets offsets back, so that the same requests get the same

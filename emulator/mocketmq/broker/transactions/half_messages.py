@@ -176,6 +176,8 @@ class HalfMessages:
 
         def work(batch: Batch) -> tuple[StoredMessage, Receipt]:
             self._intake.check(accepted)
+            self._topics.check_is_open(queue)
+            group.check_exists()
             stored = batch.append(queue, draft, "prepared", real_queue_key=accepted.queue.key)
             return stored, self._receipts.take_new(batch, group, queue, stored, immunity_us)
 
