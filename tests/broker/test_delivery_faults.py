@@ -1,5 +1,6 @@
 """Injected delivery faults: late, out of order, held, throttled or repeated. No message is ever lost."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.faults.rule import FaultRule
+from mocketmq.schedule import held_deliveries
 from tests.support.api import running_api
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
 
@@ -208,3 +210,44 @@ async def test_the_history_names_the_fault_of_a_late_delivery() -> None:
         assert life["deliveries"][0]["fault"] == "storm"
         delivered = next(one for one in life["life"] if one["kind"] == "delivered")
         assert (delivered["late_us"], delivered["fault"]) == (31 * S, "storm")
+
+
+async def test_a_message_released_while_the_next_release_is_read_is_delivered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await broker.faults.add_rule(FaultRule(do="hold", topic="a", name="hold-a"))
+        await broker.faults.add_rule(FaultRule(do="deliver-late", topic="b", by="10s", name="late-b"))
+        for topic in "ab":
+            await send(broker, topic, topic=topic, level=1)
+        await broker.mover.advance(2 * S)
+        database, has_read, go = broker.store.database, asyncio.Event(), asyncio.Event()
+        read = database.rows
+
+        async def slow_rows(sql: str, *parameters: Any) -> list[Any]:
+            found = await read(sql, *parameters)
+            if sql == held_deliveries._FIRST:
+                has_read.set()
+                await go.wait()
+            return found
+
+        monkeypatch.setattr(database, "rows", slow_rows)
+        moving = asyncio.create_task(broker.mover.advance(10 * S))
+        await has_read.wait()
+        monkeypatch.setattr(database, "rows", read)
+        await broker.faults.remove_rules("hold-a")
+        go.set()
+        await moving
+        assert broker.held.pending == 0
+        assert bodies(await visible(broker, "a")) == ["a"]
+
+
+async def test_a_rule_whose_client_has_disconnected_is_added() -> None:
+    async with running_broker() as broker:
+        adding = asyncio.create_task(broker.faults.add_rule(FaultRule(do="hold", name="x")))
+        await asyncio.sleep(0)
+        adding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+        await broker.store.writer.synced()
+        assert [fault.name for fault in await broker.faults.remove_rules("x")] == ["x"]

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from mocketmq.clock import LATEST_US, rate_of, wall_us
 from mocketmq.errors import EmulatorError, FaultNotFoundError, InjectedError, InvalidArgumentError, StoreError
+from mocketmq.event_loop import completed
 from mocketmq.faults.injector import FaultInjector, Injection, RequestAttributes
 from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, OF_REPLICATION, FaultRule
 from mocketmq.store.batch import Batch
@@ -109,6 +110,7 @@ class FaultRules:
             await self.remove_rules(name)
         await self.add_rule(rule)
 
+    @completed
     async def add_rule(self, rule: FaultRule) -> FaultInjector:
         """Add a rule, which applies at once. Raises InvalidArgumentError."""
         self._check_place(rule)

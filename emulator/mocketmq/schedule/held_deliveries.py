@@ -145,6 +145,7 @@ class HeldDeliveries:
         self._changed = changed
         self._records: dict[int, str] = {}  # rule that holds a message, by record; without repeats
         self._next_us: int | None = None
+        self._changes = 0  # of the held messages or their instants
         self._last_us: dict[str, int] = {}  # the latest release by rule
         faults.while_removed.append(lambda batch, fault: self.release(batch, fault.name))
 
@@ -162,7 +163,10 @@ class HeldDeliveries:
         await self.load()
 
     async def _look(self) -> None:
-        self._next_us = (await self._database.rows(_FIRST))[0][0]
+        """Read the next instant. If a hold or a release changes it meanwhile, it is read again."""
+        changes = self._changes
+        [(next_us,)] = await self._database.rows(_FIRST)
+        self._next_us = next_us if changes == self._changes else 0
 
     # Hold
 
@@ -265,6 +269,7 @@ class HeldDeliveries:
         return release_us
 
     def _has_held(self, row: Held, first_us: int | None) -> None:
+        self._changes += 1
         if not row.is_repeat:
             self._records[row.record_offset] = row.fault
         if first_us is not None:
@@ -277,6 +282,7 @@ class HeldDeliveries:
         batch.sweep(_RELEASE, (batch.now_us, name))
 
         def released() -> None:
+            self._changes += 1
             self._last_us.pop(name, None)
             if self._records or self._next_us is not None:
                 self._next_us = 0  # unknown until the table is read
@@ -434,6 +440,7 @@ class HeldDeliveries:
         batch.sweep("DELETE FROM held_deliveries")
 
         def forget() -> None:
+            self._changes += 1
             self._records.clear()
             self._last_us.clear()
             self._next_us = None
