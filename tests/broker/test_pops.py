@@ -1,15 +1,35 @@
 """Popped messages are acknowledged, kept invisible for longer, or become visible again."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
-from mocketmq.broker.filters.filter import parse_filter
+from mocketmq.broker.consuming.pops import MAX_POPPED
+from mocketmq.broker.filters.filter import EVERYTHING, parse_filter
 from mocketmq.errors import ReceiptSpentError
-from tests.broker.popping import INVISIBLE_US, acknowledge, change, fill, pop, pop_with_rest, takes
-from tests.support.brokers import GROUP, S, bodies, receive, running_broker, send
+from tests.broker.popping import INVISIBLE_US, acknowledge, change, fill, pop, pop_with_rest, takes, target_of
+from tests.support.brokers import GROUP, S, bodies, receive, running_broker, send, visible
 
 DLQ = f"%DLQ%{GROUP}"
+
+
+class Room:
+    """Memory without a limit."""
+
+    async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
+        """Return at once."""
+
+    def reserve(self, most: int) -> int:
+        return most
+
+    def settle(self, size: int) -> None:
+        """Keep no account."""
+
+    def refuse(self) -> NoReturn:
+        raise AssertionError
 
 
 async def test_acknowledged_message_is_not_popped_again() -> None:
@@ -92,3 +112,40 @@ async def test_pops_beyond_the_retries_make_no_dead_letter() -> None:
         assert bodies(await receive(broker)) == ["a"]
         await broker.mover.advance(30 * S)
         assert broker.registry.topics.find_topic(DLQ) is not None
+
+
+async def test_a_pop_cancelled_beside_its_dead_letters_gives_the_other_messages_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await broker.registry.groups.put(GROUP, 0, 1)
+        await broker.registry.topics.ensure(DLQ, 1)
+        await fill(broker, "tried before")
+        await pop(broker)
+        await broker.mover.advance(INVISIBLE_US)
+        await fill(broker, "fresh")
+        give_back, began = broker.settler.give_back, asyncio.Event()
+
+        async def noted(*given: Any, **options: Any) -> Any:
+            began.set()
+            return await give_back(*given, **options)
+
+        monkeypatch.setattr(broker.settler, "give_back", noted)
+        popping = asyncio.create_task(
+            broker.pops.pop_within_retries(
+                await target_of(broker),
+                MAX_POPPED,
+                INVISIBLE_US,
+                wait_s=0,
+                tag_filter=EVERYTHING,
+                attempt="",
+                load=Room(),
+            )
+        )
+        await began.wait()
+        popping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await popping
+        await broker.receiver.close()
+        assert takes(await pop(broker)) == [("fresh", 1)]
+        assert bodies(await visible(broker, DLQ)) == ["tried before"]

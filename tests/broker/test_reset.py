@@ -7,10 +7,15 @@ from unittest.mock import Mock
 
 import pytest
 
+from mocketmq.broker.registry import lite_topics
 from mocketmq.broker.registry.clients import CLUSTERING, Channel, ConsumerData, Heartbeat, Subscription
 from mocketmq.broker.registry.request_modes import POP, RequestMode
+from mocketmq.broker.registry.topic import TopicConfig
 from mocketmq.broker.removal.reset import DELETE_MESSAGE
-from mocketmq.errors import MessageNotFoundError, TopicNotFoundError
+from mocketmq.errors import MessageNotFoundError, NoPermissionError, StoreUnavailableError, TopicNotFoundError
+from mocketmq.message.message import Message
+from mocketmq.message.names import SCHEDULE_TOPIC
+from mocketmq.message.properties import LITE_TOPIC
 from mocketmq.settings import GroupDeclaration, TopicDeclaration
 from mocketmq.store.receipt_rows import DELETE_RECEIPTS
 from tests.support.brokers import (
@@ -180,3 +185,38 @@ async def test_forgetting_reset_keeps_declared_and_consumed_topics(tmp_path: Pat
         assert {topic.name for topic in broker.registry.topics} == topics | {"consumed", "%RETRY%live"}
         await send(broker, "new", topic="mine")
         assert bodies(await receive(broker, topic="mine")) == ["new"]
+
+
+async def test_a_system_topic_cannot_be_reset() -> None:
+    async with running_broker() as broker:
+        await send(broker, "delayed", queue=0, level=1)
+        with pytest.raises(NoPermissionError, match="conflict with system topic"):
+            await broker.reset.topic(SCHEDULE_TOPIC)
+        await broker.mover.advance(2 * S)
+        assert bodies(await visible(broker)) == ["delayed"]
+
+
+async def test_a_failed_reset_of_many_lite_topics_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        lites = broker.registry.topics.lites
+        await broker.registry.topics.put("p", 1, 1, 6, TopicConfig(attributes={"message.type": "LITE"}))
+        count = lite_topics._RETIRED + 10
+        for first in range(0, count, 100):
+            numbers = range(first, min(first + 100, count))
+            await broker.sender.send_batch([Message("p", b"x", {LITE_TOPIC: f"l{n}"}) for n in numbers])
+        before = [queue.name for queue in lites.of("p")]
+        assert len(before) == count
+
+        async def refuse(*_: object) -> None:
+            raise StoreUnavailableError("the disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.store.database, "transact", refuse)
+            with pytest.raises(StoreUnavailableError):
+                await broker.reset.all()
+        assert [queue.name for queue in lites.of("p")] == before
+        assert [broker.registry.topics.queue(queue.key) for queue in lites] == [*lites]
+        await broker.reset.all()
+        assert not lites.count

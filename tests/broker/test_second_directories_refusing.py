@@ -111,6 +111,36 @@ async def test_batch_is_stored_whole_when_its_sender_disconnects(
         assert (broker.pending.count, broker.schemes.timed().pending) == (3, 2)
 
 
+async def test_a_message_to_a_topic_deleted_meanwhile_is_taken_back_though_its_sender_disconnects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.registry.topics.ensure(TOPIC, 4)
+        scheme = broker.schemes.timed()
+        keep, keeping, go, kept = scheme.keep, asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def slow(*args: Any) -> Any:
+            keeping.set()
+            await go.wait()
+            result = await keep(*args)
+            kept.set()
+            return result
+
+        monkeypatch.setattr(scheme, "keep", slow)
+        sender = asyncio.create_task(send(broker, TIMER_DELAY_SEC="60"))
+        await keeping.wait()
+        assert await broker.reset.delete_topic(TOPIC) == 0
+        sender.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sender
+        go.set()
+        await kept.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            while broker.pending.count:  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(0)
+        await nothing_was_kept(broker, tmp_path)
+
+
 async def test_batch_with_a_failed_commit_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 """Retention removes old messages by age in real time and by size, but never pending messages."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,3 +202,37 @@ async def test_zero_disables_retention() -> None:
     async with running_broker() as broker:
         await send(broker)
         assert await sweep(broker) == 0
+
+
+async def test_a_wipe_beside_retention_leaves_an_empty_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path, brokers=2) as broker:
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
+        for body in "abcde":
+            await send(broker, body, queue=0)
+        name = broker.registry.brokers.names[0]
+        await broker.broker_lives.crash(name)
+        database, has_read, go = broker.store.database, asyncio.Event(), asyncio.Event()
+        read = database.rows
+
+        async def slow_rows(sql: str, *parameters: Any) -> list[Any]:
+            found = await read(sql, *parameters)
+            if sql.startswith(retention_module._OLDEST):
+                has_read.set()
+                await go.wait()
+            return found
+
+        monkeypatch.setattr(database, "rows", slow_rows)
+        sweeping = asyncio.create_task(sweep(broker, max_bytes=1))
+        await has_read.wait()
+        monkeypatch.setattr(database, "rows", read)
+        await broker.broker_lives.wipe(name)
+        go.set()
+        await sweeping
+        await broker.broker_lives.start(name)
+        await send(broker, "after", queue=0)
+        assert bodies(await receive(broker)) == ["after"]
+    async with running_broker(tmp_path, brokers=2) as broker:
+        [queue, *_] = broker.registry.topics.get(TOPIC).queues
+        assert (queue.min_offset, queue.next_offset) == (0, 1)

@@ -6,6 +6,7 @@ retry topic instead, but clients cannot see the difference. Remoting clients sen
 Source: docs/protocol/remoting.md §2.11
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -28,6 +29,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import QueueNotFoundError
+from mocketmq.event_loop import run_to_completion
 from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.names import retry_topic
 from mocketmq.store.batch import Batch
@@ -203,8 +205,14 @@ class Pops:
             dead = [one for one in popped.messages if one.reconsumed > most]
             if not dead:
                 return popped.messages
-            await self._settler.give_back(group.name, [one.handle for one in dead], -1, is_taken=False)
-            if alive := [one for one in popped.messages if one.reconsumed <= most]:
+            alive = [one for one in popped.messages if one.reconsumed <= most]
+            giving = self._settler.give_back(group.name, [one.handle for one in dead], -1, is_taken=False)
+            try:
+                await run_to_completion(giving)
+            except asyncio.CancelledError:
+                self._receiver.abandon(group, alive)
+                raise
+            if alive:
                 return alive
 
     def _request(self, target: PopTarget, *, ordered: bool) -> ReceiveRequest:

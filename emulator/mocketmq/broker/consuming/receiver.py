@@ -160,10 +160,7 @@ class Receiver:
             if not begun.is_set():  # cancelled before anything was read
                 receiving.cancel()
                 raise
-            give_back = asyncio.create_task(self._release_result(request, receiving))
-            self._abandoned.add(give_back)
-            give_back.add_done_callback(self._abandoned.discard)
-            give_back.add_done_callback(log_defect)
+            self._keep(asyncio.create_task(self._release_result(request, receiving)))
             raise
 
     async def _release_result(
@@ -270,6 +267,15 @@ class Receiver:
                     self._receipts.take_back(batch, receipt)
 
         await self._writer.commit(work, until="visible")
+
+    def abandon(self, group: ConsumingGroup, taken: Sequence[InFlightMessage]) -> None:
+        """Make messages visible again that a cancelled caller has received."""
+        self._keep(asyncio.create_task(self._release(group, taken)))
+
+    def _keep(self, giving_back: asyncio.Task[None]) -> None:
+        self._abandoned.add(giving_back)
+        giving_back.add_done_callback(self._abandoned.discard)
+        giving_back.add_done_callback(log_defect)
 
     async def close(self) -> None:
         """Wait until the messages of cancelled receives are visible again."""

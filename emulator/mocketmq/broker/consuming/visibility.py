@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from mocketmq.broker.consuming.expiries import Expiry
+from mocketmq.broker.consuming.expiries import SPARE, Expiry
 from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import InFlightMessage
@@ -105,7 +105,8 @@ class Renewals:
         self._settler = settler
         self._changed = changed
         self._held: dict[_Key, _Held] = {}
-        self._due: list[tuple[int, _Key]] = []
+        self._due: list[tuple[int, _Key]] = []  # a heap, with stale entries until they outnumber the others
+        self._crowded = SPARE
 
     def hold(
         self, client_id: str, is_alive: Callable[[], bool], group: str, messages: Iterable[InFlightMessage]
@@ -114,8 +115,15 @@ class Renewals:
         for one in messages:
             end_us = one.visible_us - RENEWED_US + _LONGEST_US
             self._held[group, one.handle] = _Held(client_id, is_alive, one.visible_us, end_us)
-            heapq.heappush(self._due, (one.visible_us - _BEFORE_US, (group, one.handle)))
+            self._add(one.visible_us - _BEFORE_US, (group, one.handle))
         self._changed()
+
+    def _add(self, due_us: int, key: _Key) -> None:
+        heapq.heappush(self._due, (due_us, key))
+        if len(self._due) > self._crowded:
+            self._due = [entry for entry in self._due if self._is_next(*entry)]
+            heapq.heapify(self._due)
+            self._crowded = 2 * len(self._due) + SPARE
 
     def drop(self, group: str, handles: Iterable[str]) -> None:
         """Stop renewing messages after the client has settled them or set their invisible time itself."""
@@ -177,4 +185,4 @@ class Renewals:
     def _renewed(self, key: _Key, held: _Held, until_us: int) -> None:
         held.renewed += 1
         held.until_us = until_us
-        heapq.heappush(self._due, (until_us - _BEFORE_US, key))
+        self._add(until_us - _BEFORE_US, key)

@@ -6,6 +6,7 @@ lite topics of a parent are kept in order of their newest messages, which determ
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -117,7 +118,8 @@ class LiteTopics:
         batch.on_rollback(partial(self._restore, queue))
 
     def _restore(self, queue: LiteQueue) -> None:
-        self._retired.remove(queue.key)
+        with suppress(ValueError):  # pushed out by later deletions of the same transaction
+            self._retired.remove(queue.key)
         self._add(queue)
         self._by_parent[queue.topic].move_to_end(queue.name, last=False)
 

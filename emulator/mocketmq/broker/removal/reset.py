@@ -102,8 +102,10 @@ class Reset:
     async def topic(self, name: str) -> None:
         """Delete the topic's messages, their retries and dead letters, and cancel its pending messages.
 
-        Also deletes the topic's half messages, but keeps its rows in the ledger. Raises TopicNotFoundError.
+        Also deletes the topic's half messages, but keeps its rows in the ledger. Raises TopicNotFoundError,
+        and NoPermissionError for a system topic.
         """
+        self._registry.topics.check_is_for_clients(name)
         await self._empty_topic(name, lambda _batch: None)
 
     async def delete_topic(self, name: str) -> int:

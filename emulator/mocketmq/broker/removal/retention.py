@@ -126,7 +126,9 @@ class Retention(Chore):
         ends: dict[Queue, int] = {}
         group_names = [group.name for group in self._groups]
         for log_offset, queue_key, queue_offset, unique_key, properties in rows:
-            ends[self._topics.queue(queue_key)] = queue_offset + 1
+            queue = self._topics.queue(queue_key)
+            # The queue ends before its messages if the disk of its broker was wiped meanwhile.
+            ends[queue] = min(queue_offset + 1, queue.next_offset)
             for statement in _REMOVE:
                 batch.execute(statement, (log_offset,))
             delete_receipts(batch, log_offset, group_names)

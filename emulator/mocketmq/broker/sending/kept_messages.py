@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import TopicNotFoundError
+from mocketmq.event_loop import completed
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.schedule.timer import Timer
@@ -21,6 +22,7 @@ class KeptMessages:
         self._schemes = schemes
         self._intake = intake
 
+    @completed
     async def keep(self, accepted: AcceptedMessage, claim: Claim) -> StoredMessage:
         """Give a message to the scheme that claims it. Raises TopicNotFoundError if its topic was deleted."""
         stored = await self._schemes.keep(claim, accepted.draft, accepted.queue)
