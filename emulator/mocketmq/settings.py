@@ -188,7 +188,7 @@ class Settings(Declaration, frozen=True, kw_only=True):
         "0",
         rules.whole_number(0, 1),
         "number of slaves of each broker, from which consumers pull while the broker is down; a slave's port"
-        " is 5 above its broker's port (docs/brokers.md)",
+        " is 4 above its broker's port (docs/brokers.md)",
     )
     failover: FailoverMode = _setting(
         "none",
