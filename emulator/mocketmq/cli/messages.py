@@ -39,7 +39,7 @@ from mocketmq.suggestion import suggestion_for
     "--at",
     metavar="INSTANT",
     help="Instant of delivery by the wall clock, at most 40d ahead: epoch milliseconds, or as "
-    "2030-01-31T08:00:00Z.",
+    "`date -ud '+2 hours' +%FT%TZ` prints.",
 )
 @click.option("--tag", help="Tag, by which consumers can filter.")
 @click.option("--key", "keys", multiple=True, help="Key, by which to find the message; may be repeated.")
