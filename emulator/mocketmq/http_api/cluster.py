@@ -104,8 +104,8 @@ async def brokers(call: ApiCall, _: NoInput) -> BrokerList:
 async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashOut:
     """Closes the broker's connections and ports.
 
-    Routes list the broker for another 120 s on its clock, because the name server does not notice a crash at
-    once. With the setting `failover` at `acting-master`, they list it for `failover_after`.
+    Routes list the broker for another 120 s on its clock, as after the loss of its machine. With the setting
+    `failover` at `acting-master`, they list it for `failover_after`.
     """
     loses = None if body.loses is UNSET else parse_crash_loss(body.loses)
     crash = await call.broker.broker_lives.crash(path.broker, loses)
