@@ -21,6 +21,13 @@ PAGES = (PAGE, chinese_page(PAGE))
 AT_START = {"setting", "listen", "store-locked", "store-unreadable"}
 """Errors that end a broker before it serves: users see the exit code."""
 NO_ERRORS = {"OK", "SUCCESS"}
+INJECTED = {
+    50_002: "HA_NOT_AVAILABLE",
+    50_100: "NOT_IMPLEMENTED",
+    50_401: "MASTER_PERSISTENCE_TIMEOUT",
+    50_402: "SLAVE_PERSISTENCE_TIMEOUT",
+}
+"""Codes over gRPC that only injected faults have, by their names in RocketMQ."""
 BASES = {EmulatorError, RefusedError}
 """Classes of which no request is refused with the class itself."""
 
@@ -72,9 +79,12 @@ def test_every_error_of_http_has_its_status(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(("heading", "codes"), [(6, ResponseCode), (7, Code)])
-def test_every_code_is_listed(page: str, heading: int, codes: type[ResponseCode] | type[Code]) -> None:
-    expected = [(str(code.value), f"`{code.name}`") for code in codes if code.name not in NO_ERRORS]
+@pytest.mark.parametrize(("heading", "codes", "injected"), [(6, ResponseCode, {}), (7, Code, INJECTED)])
+def test_every_code_is_listed(
+    page: str, heading: int, codes: type[ResponseCode] | type[Code], injected: dict[int, str]
+) -> None:
+    named = {code.value: code.name for code in codes if code.name not in NO_ERRORS} | injected
+    expected = [(str(code), f"`{name}`") for code, name in sorted(named.items())]
     assert [(cells[0], cells[1]) for cells in rows(page, (heading,))] == expected
 
 
