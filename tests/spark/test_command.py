@@ -109,7 +109,7 @@ async def test_report_of_the_readme_runs(
     by_spark, quick = re.findall("^mocketmq report (.+)$", example, re.MULTILINE)
     assert quick == f"{by_spark} --quick"
     monkeypatch.chdir(tmp_path)
-    async with forked_broker("--clock", "manual", "--data", "mocketmq-data") as broker:
+    async with forked_broker("--clock", "manual", "--data", "build/first") as broker:
         async with Client(broker.url) as client:
             await client.send("orders", "unpaid", delay_level=16)
             await client.advance("30m")
