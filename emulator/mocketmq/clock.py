@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.duration import format_duration
 from mocketmq.errors import ClockError
+from mocketmq.instant import format_instant
 
 US_PER_MS: Final = 1_000
 US_PER_S: Final = 1_000_000
@@ -140,8 +141,9 @@ class Clock:
         """Raise ClockError for an instant before the clock's start, or after its end."""
         if instant_us < self._started_us:
             raise ClockError(
-                f"the clock cannot begin at {instant_us // US_PER_MS} ms;"
-                f" allowed: {self._started_us // US_PER_MS} ms, where it started, or later"
+                f"the clock cannot go back to {format_instant(instant_us)}:"
+                f" this run began at {format_instant(self._started_us)};"
+                " choose a later instant, or start with an empty --data directory"
             )
         check_move(self._started_us, instant_us)
 

@@ -49,11 +49,11 @@ class Info(msgspec.Struct, frozen=True):
 class ResetIn(Input, frozen=True):
     """The topic to empty, by default all; the new `clock` time; and whether to `forget` topics and groups.
 
-    `clock` is `start` or an instant. `start` sets a manual clock back to the time at which it first started,
-    and any other clock to the wall clock. An instant may be earlier than now, but not earlier than the
-    clock's first start. By default, the clock does not change. `forget` deletes topics and groups that are
-    neither declared in the settings nor used by connected clients, and restores the declared configuration of
-    the declared ones.
+    `clock` is `start` or an instant. `start` sets a manual clock back to its time at this run's start, and
+    any other clock to the wall clock. The time may be earlier than now, but not earlier than at this run's
+    start: a moved clock keeps its lead through a restart. By default, the clock does not change. `forget`
+    deletes topics and groups that are neither declared in the settings nor used by connected clients, and
+    restores the declared configuration of the declared ones.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
