@@ -169,6 +169,27 @@ async def test_settings_come_from_a_file_and_the_environment(tmp_path: Path) -> 
         assert "declared" in [topic["name"] for topic in topics]
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("levels = 7", "line 1, column 10"),
+        ('levels = "1s 5s x"', "line 1, column 10"),
+        ('levels = "1s"\ntls_key = "key.pem"', "line 2, column 11"),
+    ],
+)
+async def test_settings_that_are_refused_late_are_named_with_their_place_in_the_file(
+    tmp_path: Path, text: str, place: str
+) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text(text)
+    for args in ((), ("--levels", "7", "--tls-key", "key.pem")):
+        with pytest.raises(StartError) as refusal:
+            async with forked_broker("--config", str(config), *args):
+                pass
+        assert refusal.value.returncode == 2
+        assert (f" (given by {config}, {place})\n" in refusal.value.stderr) is (not args)
+
+
 async def test_dying_timer_ends_the_broker() -> None:
     code = """if True:
         from mocketmq.schedule.timer import Timer

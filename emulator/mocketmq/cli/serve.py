@@ -24,6 +24,7 @@ from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.errors import SettingError
 from mocketmq.hosts import is_in_container, is_loopback
 from mocketmq.settings import Settings
+from mocketmq.settings_file import SettingsFile
 from mocketmq.settings_sources import flag_of, load_settings, options, variable_of
 from mocketmq.store.database import MEMORY
 from mocketmq.watchdog import Watchdog
@@ -98,7 +99,7 @@ def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
     try:
         run_broker(settings, until_eof=until_eof)
     except SettingError as error:
-        raise Failure(_as_given(error, flags), Exit.USAGE) from error
+        raise Failure(_as_given(error, flags, settings.file), Exit.USAGE) from error
 
 
 def run_broker(
@@ -126,12 +127,14 @@ def set_log_levels(settings: Settings) -> None:
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
 
 
-def _as_given(error: SettingError, flags: Mapping[str, object]) -> str:
-    """Reword a setting's error with the name of the flag or variable that set it."""
+def _as_given(error: SettingError, flags: Mapping[str, object], file: SettingsFile | None) -> str:
+    """Reword a setting's error with the flag or variable that set it, or with its place in the file."""
     if flags.get(error.field) is not None:
         given = flag_of(error.field)
     elif os.environ.get(variable_of(error.field)):
         given = variable_of(error.field)
+    elif file is not None and error.field in file.parsed():
+        return f"{error}{file.given_by(error.field)}"
     else:
         return str(error)
     return str(error).replace(f"setting {error.field}", given, 1)
