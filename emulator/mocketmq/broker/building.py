@@ -327,7 +327,7 @@ def _make_answers(broker: Broker, settings: Settings) -> None:
     broker.consumer_lag = ConsumerLag(store, groups, broker.group_progress, registry.brokers)
     broker.consumers = Consumers(registry, broker.histories)
     broker.expectations = Expectations(
-        store, registry, groups, polls, schemes, broker.mover.reach, settings.max_message_bytes
+        store, registry, groups, polls, schemes, broker.held, broker.mover.reach, settings.max_message_bytes
     )
     broker.leaks = Leaks(
         store.database, registry.clients, groups, polls, broker.lite_subscriptions, broker.expectations

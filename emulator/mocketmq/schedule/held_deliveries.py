@@ -369,6 +369,10 @@ class HeldDeliveries:
         """The name of the rule that holds the message, if any."""
         return self._records.get(parked.log_offset) if parked.due_us is not None else None
 
+    def holder_of(self, record_offset: int) -> str | None:
+        """The name of the rule or downtime that holds the message with this record, if any."""
+        return self._records.get(record_offset)
+
     def figures(self) -> Sequence[PendingFigures]:
         """One row if any message is held, otherwise none."""
         return [PendingFigures(self.name, None, self.pending, self._next_us, None)] if self._records else []

@@ -188,6 +188,33 @@ async def test_message_held_by_a_fault_counts_once(api: Api, delay: Json) -> Non
         assert (await wait(api, delivered=1))["delivered"] == delivered
 
 
+@pytest.mark.parametrize(
+    ("delay", "told"),
+    [({"delay_level": 5}, "delayed by level 5"), ({"delay_ms": 60_000}, "delayed")],
+)
+async def test_a_wait_names_the_fault_that_holds_a_due_message(api: Api, delay: Json, told: str) -> None:
+    await api.ok("POST", "/v1/faults", {"do": "hold", "name": "jam", "topic": "orders"})
+    due_ms = (await api.send(**delay))["due_ms"]
+    assert f"{told}, due in 1m (" in (await wait(api, delivered=1))["explanation"]
+    await api.ok("POST", "/v1/clock/advance", {"by": "61s"})
+    due = datetime.fromtimestamp(due_ms / 1000, UTC)
+    lines = (await wait(api, delivered=1))["explanation"].splitlines()
+    assert re.fullmatch(rf"  orders 'hello': {told}, held by jam since (\S+ )?{due:%H:%M:%S}", lines[2])
+    await api.ok("DELETE", "/v1/faults/jam")
+    assert (await wait(api, delivered=1))["reached"]
+
+
+async def test_a_wait_names_the_fault_that_holds_a_retry(api: Api) -> None:
+    await api.ok("POST", "/v1/faults", {"do": "hold", "name": "jam", "topic": "%RETRY%billing"})
+    await api.send()
+    await give_back(api, await api.receive())
+    assert ", in 10s" in (await wait(api, acknowledged=1, group="billing"))["explanation"]
+    await api.ok("POST", "/v1/clock/advance", {"by": "61s"})
+    found = await wait(api, acknowledged=1, group="billing")
+    [told] = found["near_misses"][0]["differences"]
+    assert re.fullmatch(r"to be retried at billing, held by jam since [0-9: -]+", told)
+
+
 async def test_wait_ends_when_every_count_is_reached(api: Api) -> None:
     waiter = await waiting(api, sent=2, delivered=1, tag="paid")
     await api.send(tag="paid", delay_level=1)

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US
+from mocketmq.broker.verification.expectations import Wanted
+from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import (
     BrokerNotFoundError,
@@ -19,7 +21,7 @@ from mocketmq.errors import (
 from mocketmq.faults.rule import FaultRule
 from tests.doors.remoting.broker_pairs import A, B, Pair, bodies, running_pair, send
 from tests.doors.remoting.popping import POP, pop_of
-from tests.support.brokers import Refusing
+from tests.support.brokers import TOPIC, Refusing
 from tests.support.remoting import ClosedError
 
 
@@ -213,6 +215,15 @@ async def test_what_waited_is_delivered_by_the_next_process(tmp_path: Path) -> N
     async with running_pair(data=data) as pair:
         await pair.advance(0.001)
         assert await bodies(pair.b) == ["waits"]
+
+
+async def test_a_wait_names_the_broker_that_is_down(pair: Pair) -> None:
+    await send(pair.b, "late", DELAY="1")
+    await pair.broker.broker_lives.shut_down(B)
+    await pair.advance(5)
+    wanted = Wanted(TOPIC, MessageMatcher(), {"delivered": 1})
+    found = await pair.broker.expectations.wait(wanted, 1, 0)
+    assert "delayed by level 1, held by broker-b, which is down, since " in found.explanation
 
 
 async def test_the_ledger_names_the_broker_that_was_down(pair: Pair) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
+from mocketmq.broker.registry.brokers import DOWN
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.verification.clock_steps import Advance, AwaitedMessage, Reach, Steps
 from mocketmq.broker.verification.group_status import GroupState, GroupStatus, group_statuses
@@ -21,6 +22,7 @@ from mocketmq.instant import format_time
 from mocketmq.message.body import body_of, shown_body
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, LITE_TOPIC, TAGS, decode_properties
+from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.counters import has_moved
 from mocketmq.store.store import Store
@@ -114,6 +116,7 @@ class Expectations:
     _groups: ConsumingGroups
     _polls: Polls
     _schemes: SchemeSet
+    _held: HeldDeliveries
     _reach: Reach
     _max_message_bytes: int
     _expected: set[Identity] = field(init=False, default_factory=set)
@@ -361,15 +364,26 @@ class Expectations:
         if sent.is_cancelled:
             return "cancelled"
         if not sent.positions:
-            level = f" by level {sent.level}" if sent.level else ""
-            return f"delayed{level}, due {self._due(sent.due_us or 0)}"
+            level, due_us = f" by level {sent.level}" if sent.level else "", sent.due_us or 0
+            held = None if sent.is_outside else self._held_since(sent.record, due_us)
+            return f"delayed{level}, {held or f'due {self._due(due_us)}'}"
         at = [self.status_in_words(group, status) for group, status in seen.group_statuses.items()]
         return "; ".join(at) or "delivered, no group has consumed the topic"
 
     def status_in_words(self, group: str, status: GroupStatus) -> str:
         """Describe a message's state in a group, and the end of that state."""
         until = "" if status.until_us is None else f", until {self._end(status.until_us)}"
+        if status.parked is not None and (held := self._held_since(status.parked, status.until_us or 0)):
+            until = f", {held}"
         return f"{status.state} at {group}{until}"
+
+    def _held_since(self, record: int, due_us: int) -> str | None:
+        """Name the fault rule, or the broker that is down, that holds the record past its due time."""
+        fault = self._held.holder_of(record)
+        if fault is None:
+            return None
+        by = f"{fault.removesuffix(DOWN)}, which is down," if fault.endswith(DOWN) else fault
+        return f"held by {by} since {format_time(due_us, self._store.clock.now_us())}"
 
     def _due(self, instant_us: int) -> str:
         now_us = self._store.clock.now_us()

@@ -40,11 +40,15 @@ class GroupState(StrEnum):
 
 
 class GroupStatus(msgspec.Struct, frozen=True):
-    """A message's state, the number of its takes by receipt, and the end of the state, if known."""
+    """A message's state, the number of its takes by receipt, and the end of the state, if known.
+
+    ``parked`` is the log offset of a retry that is parked.
+    """
 
     state: GroupState
     times: int = 0
     until_us: int | None = None
+    parked: int | None = None
 
 
 async def group_statuses(
@@ -86,7 +90,7 @@ def _status_of(
         return GroupStatus(GroupState.DEAD)
     if position is None:
         if again is not None:
-            return GroupStatus(GroupState.TO_BE_RETRIED, until_us=again.due_us)
+            return GroupStatus(GroupState.TO_BE_RETRIED, until_us=again.due_us, parked=again.record)
         return GroupStatus(GroupState.NOT_DELIVERED, until_us=sent.due_us)
     return status_at(group, position, settled)
 

@@ -57,8 +57,12 @@ class QueuePosition(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """The result of a group's last failure: a retry, parked until ``due_us``, or a dead letter."""
+    """The result of a group's last failure: a retry, parked until ``due_us``, or a dead letter.
 
+    ``record`` is the log offset of the retry or the dead letter.
+    """
+
+    record: int
     position: QueuePosition | None  # None while the message is parked
     due_us: int
     is_dead: bool
@@ -288,7 +292,9 @@ class SentMessages:
         is_dead = record.kind == "dead"
         group = queue.topic.removeprefix(DLQ_PREFIX if is_dead else RETRY_PREFIX)
         position = QueuePosition(queue, record.queue_offset, record.log_offset, record.store_us)
-        sent.again[group] = Again(position if is_visible else None, record.due_us or 0, is_dead)
+        sent.again[group] = Again(
+            record.log_offset, position if is_visible else None, record.due_us or 0, is_dead
+        )
 
     def _is_wanted(self, queue: Queue, log_offset: int | None = None) -> bool:
         if log_offset is not None and log_offset < queue.emptied_at:
