@@ -392,6 +392,10 @@ async def test_topics_groups_and_reset(shell: Shell) -> None:
     assert re.search(r"^SCHEDULE_TOPIC_XXXX .* system *$", topics, re.MULTILINE)
     assert re.search(r"^g +orders +0 +0 +1 +1 +1 +0 *$", (await shell("groups")).stdout, re.MULTILINE)
     assert [group["name"] for group in (await shell.json("groups"))["groups"]] == ["g"]
+    for name in ("topics", "groups", "clients"):
+        bare, listed = await shell(name), await shell(name, "ls")
+        assert (listed.code, listed.stdout) == (0, bare.stdout)
+        assert name in await shell.json(name, "ls")
     assert (await shell("reset", "--topic", "orders")).stdout == "topic orders is empty\n"
     assert (await shell("reset", "--topic", "nowhere")).code == 4
     assert (await shell.json("reset"))["reset"] == "all"

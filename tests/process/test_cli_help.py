@@ -47,11 +47,19 @@ def understand(command: click.Command, name: str, words: list[str]) -> None:
     command.make_context(name, words)
 
 
+@pytest.mark.parametrize("name", ["clients", "clock", "groups", "topics"])
+def test_help_of_a_group_with_a_default_ignores_options_of_its_subcommands(name: str) -> None:
+    shown = runner().invoke(commands, ["--url", "http://127.0.0.1:9", name, "--help"], prog_name="mocketmq")
+    assert (shown.exit_code, f"mocketmq {name} [OPTIONS] COMMAND" in shown.stdout) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
         ("mocketmq to", "plain,topics"),
         ("mocketmq topics c", "plain,create"),
+        ("mocketmq topics --j", "plain,--json"),
+        ("mocketmq clock n", "plain,next"),
         ("mocketmq receive orders --g", "plain,--group"),
         ("mocketmq --v", "plain,--version"),
     ],

@@ -28,9 +28,9 @@ COMMANDS = {
     "delayed": ["delayed ls", "delayed deliver {id}", "delayed cancel {id}"],
     "transactions": ["transactions ls", "transactions commit {id}"],
     "clock": ["clock", "clock advance 1s", "clock to 0", "clock next"],
-    "topics": ["topics", "topics create more", "topics delete more"],
-    "groups": ["groups", "groups create h", "groups reset g orders", "groups delete g"],
-    "clients": ["clients"],
+    "topics": ["topics", "topics ls", "topics create more", "topics delete more"],
+    "groups": ["groups", "groups ls", "groups create h", "groups reset g orders", "groups delete g"],
+    "clients": ["clients", "clients ls"],
     "client": ["client nobody --group g"],
     "brokers": [
         "brokers ls",
@@ -57,7 +57,7 @@ COMMANDS = {
     "reset": ["reset --topic orders", "reset --clock start --forget"],
     "snapshot": [
         "snapshot save s",
-        "snapshot list",
+        "snapshot ls",
         "snapshot diff s",
         "snapshot restore s",
         "snapshot rm s",

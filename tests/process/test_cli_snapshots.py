@@ -11,7 +11,7 @@ from tests.support.process import forked_broker
 async def test_a_state_is_saved_compared_restored_and_deleted() -> None:
     async with forked_broker("--clock", "manual") as process:
         shell = Shell(process.url)
-        assert await shell("snapshot", "list") == (0, "no snapshots\n", "")
+        assert await shell("snapshot", "ls") == (0, "no snapshots\n", "")
         await shell("send", "orders", "waiting", "--level", "16")
         saved = await shell("snapshot", "save", "here")
         now = json.loads((await shell("clock", "--json")).stdout)["now"]
@@ -27,7 +27,7 @@ async def test_a_state_is_saved_compared_restored_and_deleted() -> None:
         ]
         restored = await shell("snapshot", "restore", "here")
         assert restored == (0, f"restored here: 1 records, 1 messages pending, the clock at {now}\n", "")
-        listed = json.loads((await shell("snapshot", "list", "--json")).stdout)["snapshots"]
+        listed = json.loads((await shell("snapshot", "ls", "--json")).stdout)["snapshots"]
         assert [one["name"] for one in listed] == ["here", "later"]
         assert (await shell("snapshot", "save", "here")).code == 1
         assert (await shell("snapshot", "save", "here", "--replace")).code == 0
@@ -41,10 +41,10 @@ async def test_the_list_names_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "broken.snapshot").write_bytes(b"nothing")
     async with forked_broker("--snapshots", str(tmp_path)) as process:
         shell = Shell(process.url)
-        said = (await shell("snapshot", "list")).stdout.splitlines()
+        said = (await shell("snapshot", "ls")).stdout.splitlines()
         assert said[0] == "no snapshots"
         assert said[1].startswith("cannot read broken: snapshot broken is not a mocketmq snapshot")
-        [damaged] = json.loads((await shell("snapshot", "list", "--json")).stdout)["damaged"]
+        [damaged] = json.loads((await shell("snapshot", "ls", "--json")).stdout)["damaged"]
         assert damaged["name"] == "broken"
         assert await shell("snapshot", "rm", "broken") == (0, "deleted broken\n", "")
-        assert await shell("snapshot", "list") == (0, "no snapshots\n", "")
+        assert await shell("snapshot", "ls") == (0, "no snapshots\n", "")

@@ -40,7 +40,7 @@ ASKING = {
     "faults": "faults ls",
     "client": "client me@1 --group g",
     "reset": "reset",
-    "snapshot": "snapshot list",
+    "snapshot": "snapshot ls",
     "pack": "pack /dev/null/none",
     "seed": "seed - --format jsonl",
     "healthcheck": "healthcheck",

@@ -49,11 +49,11 @@ SHOWING = {
     "transactions rollback": "transactions rollback {half}",
     "faults ls": "faults ls",
     "faults add": "faults add late by=1ms client={client}",
-    "clients": "clients",
+    "clients ls": "clients ls",
     "client": "client {client} --group {group}",
     "client consume": "client {client} --group {group} --consume {key}",
-    "topics": "topics",
-    "groups": "groups",
+    "topics ls": "topics ls",
+    "groups ls": "groups ls",
 }
 """Commands that show texts that clients have sent or that users give."""
 FAILING = {
@@ -109,9 +109,9 @@ WITHOUT = {
     *("brokers cut-off", "brokers reconnect", "brokers read-only", "brokers writable", "brokers wipe"),
     *("name-servers", "name-servers ls", "name-servers stop", "name-servers start", "name-servers freeze"),
     *("name-servers hide", "name-servers keep", "name-servers correct"),
-    *("snapshot save", "snapshot restore", "snapshot list", "snapshot diff", "snapshot rm"),
+    *("snapshot save", "snapshot restore", "snapshot ls", "snapshot diff", "snapshot rm"),
     *("pack", "open"),
-    *("delayed", "transactions", "faults", "snapshot"),
+    *("delayed", "transactions", "faults", "snapshot", "topics", "groups", "clients"),
 }
 """Commands that show only numbers, instants and validated names, and groups of commands."""
 

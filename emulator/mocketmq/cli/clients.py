@@ -6,7 +6,7 @@ import click
 
 from mocketmq.cli.completion import complete_groups
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.options import examples
+from mocketmq.cli.options import GroupWithDefault, examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.cli.text import harmless
@@ -16,9 +16,14 @@ from mocketmq.client.blocking import BlockingClient
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
 
-@click.command(epilog=examples("clients"))
+@click.group(cls=GroupWithDefault, default="ls", epilog=examples("clients"))
+def clients() -> None:
+    """List the connected RocketMQ clients."""
+
+
+@clients.command("ls", epilog=examples("clients ls"))
 @with_broker
-def clients(broker: BlockingClient, output: Output) -> None:
+def list_clients(broker: BlockingClient, output: Output) -> None:
     """List the connected RocketMQ clients: a line for each of their groups, with its subscriptions."""
     found = broker.clients()
     columns = ("client", "address", "door", "language", "version", "group", "as", "subscriptions", ">lag")

@@ -3,7 +3,7 @@
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.options import examples
+from mocketmq.cli.options import GroupWithDefault, examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
@@ -11,16 +11,9 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 
 
-class _ShowByDefault(click.Group):
-    """Runs ``clock show`` for ``clock`` without a subcommand."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
-        return super().parse_args(ctx, ["show", *args] if is_bare else args)
-
-
 @click.group(
-    cls=_ShowByDefault,
+    cls=GroupWithDefault,
+    default="show",
     epilog=examples("clock", "clock advance 30m", "clock to 2030-01-31T08:00:00Z", "clock next"),
 )
 def clock() -> None:

@@ -5,8 +5,8 @@ from typing import Literal
 import click
 
 from mocketmq.cli.completion import complete_groups, complete_topics
-from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.options import examples
+from mocketmq.cli.connection import with_broker
+from mocketmq.cli.options import GroupWithDefault, examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
@@ -14,15 +14,42 @@ from mocketmq.instant import parse_instant_ms
 
 
 @click.group(
-    invoke_without_command=True,
+    cls=GroupWithDefault,
+    default="ls",
     epilog=examples("groups", "groups create billing --max-retries 3", "groups reset billing orders"),
 )
-@broker_options
-@click.pass_context
-def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
+def groups() -> None:
     """List the groups, their lag in each queue and their dead letters; create, reset or delete a group."""
-    if ctx.invoked_subcommand is None:
-        ask_broker(url, token, lambda broker: _list_groups(broker, Output(as_json)))
+
+
+@groups.command("ls", epilog=examples("groups ls"))
+@with_broker
+def list_groups(broker: BlockingClient, output: Output) -> None:
+    """List the groups, their lag in each queue and their dead letters."""
+    found = broker.groups()
+    columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight", ">retrying")
+    rows = [
+        (
+            group["name"],
+            queue["topic"],
+            queue["queue_id"] if queue["lite_topic"] is None else queue["lite_topic"],
+            queue["committed_offset"],
+            queue["max_offset"],
+            queue["lag"],
+            queue["in_flight"],
+            queue["retrying"],
+        )
+        for group in found
+        for queue in group["queues"]
+    ]
+    rows += [(group["name"], *[None] * 7) for group in found if not group["queues"]]
+    shown = Table(columns, rows, least=("end", "committed", "in flight", "retrying"), cut=("group", "topic"))
+    dead = [
+        f"{group['name']} has {letters} dead letter{'s' * (letters != 1)}: mocketmq peek %DLQ%{group['name']}"
+        for group in found
+        if (letters := group["dead_letters"])
+    ]
+    output.show({"groups": found}, shown if found else "no consumer groups", *dead)
 
 
 @groups.command(epilog=examples("groups create billing --max-retries 3"))
@@ -90,30 +117,3 @@ def reset(
 def delete(broker: BlockingClient, output: Output, name: str) -> None:
     """Delete a consumer group and its committed offsets."""
     output.show(broker.delete_group(name), f"group {name} is deleted")
-
-
-def _list_groups(broker: BlockingClient, output: Output) -> None:
-    found = broker.groups()
-    columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight", ">retrying")
-    rows = [
-        (
-            group["name"],
-            queue["topic"],
-            queue["queue_id"] if queue["lite_topic"] is None else queue["lite_topic"],
-            queue["committed_offset"],
-            queue["max_offset"],
-            queue["lag"],
-            queue["in_flight"],
-            queue["retrying"],
-        )
-        for group in found
-        for queue in group["queues"]
-    ]
-    rows += [(group["name"], *[None] * 7) for group in found if not group["queues"]]
-    shown = Table(columns, rows, least=("end", "committed", "in flight", "retrying"), cut=("group", "topic"))
-    dead = [
-        f"{group['name']} has {letters} dead letter{'s' * (letters != 1)}: mocketmq peek %DLQ%{group['name']}"
-        for group in found
-        if (letters := group["dead_letters"])
-    ]
-    output.show({"groups": found}, shown if found else "no consumer groups", *dead)

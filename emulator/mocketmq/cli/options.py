@@ -1,15 +1,36 @@
-"""The examples at the end of a command's help, and the filter options, which several commands share."""
+"""What commands share: examples at the end of the help, filter options, groups with a default subcommand."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 
 def examples(*commands: str) -> str:
     """Make the help's epilog from examples. tests/process/test_cli_help.py runs each example."""
     return "\b\nExamples:\n" + "\n".join(f"  mocketmq {command}" for command in commands)
+
+
+class GroupWithDefault(click.Group):
+    """A group that runs its subcommand ``default`` when the command line names none."""
+
+    def __init__(self, *args: Any, default: str, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] in ctx.help_option_names:
+            args = args[:1]  # options of the subcommand may follow, which the group does not have
+        elif args[0].startswith("-") if args else not ctx.resilient_parsing:
+            args = [self._default, *args]  # but a shell completes the names of all subcommands
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return self.commands[self._default].shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)
 
 
 def filter_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -36,9 +36,9 @@ def restore(broker: BlockingClient, output: Output, name: str) -> None:
     output.show(restored, f"restored {_summary(restored['snapshot'])}")
 
 
-@snapshot.command("list", epilog=examples("snapshot list"))
+@snapshot.command("ls", epilog=examples("snapshot ls"))
 @with_broker
-def list_(broker: BlockingClient, output: Output) -> None:
+def list_snapshots(broker: BlockingClient, output: Output) -> None:
     """List the snapshots, and the snapshot files that cannot be read."""
     found, damaged = broker.snapshots(), broker.damaged_snapshots()
     counts = ("messages", "pending", "bytes", "version")

@@ -6,8 +6,8 @@ from typing import get_args
 import click
 
 from mocketmq.cli.completion import complete_topics
-from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.options import examples
+from mocketmq.cli.connection import with_broker
+from mocketmq.cli.options import GroupWithDefault, examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject
@@ -17,15 +17,38 @@ from mocketmq.setting_rules import BROKER_QUEUES, parse_broker_queues
 
 
 @click.group(
-    invoke_without_command=True,
+    cls=GroupWithDefault,
+    default="ls",
     epilog=examples("topics", "topics create orders --queues 8", "topics delete orders"),
 )
-@broker_options
-@click.pass_context
-def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
+def topics() -> None:
     """List the topics with their queues and messages; create or delete a topic."""
-    if ctx.invoked_subcommand is None:
-        ask_broker(url, token, lambda broker: _list_topics(broker, Output(as_json)))
+
+
+@topics.command("ls", epilog=examples("topics ls"))
+@with_broker
+def list_topics(broker: BlockingClient, output: Output) -> None:
+    """List the topics with their queues and messages."""
+    found = broker.topics()
+    placed = _brokers_of(found)
+    columns = ["topic", "perm", "type", ">read queues", ">write queues", ">messages", "kind"]
+    if any(placed.values()):
+        columns.append("brokers")
+    rows = (
+        (
+            topic["name"],
+            topic["perm"],
+            topic["type"],
+            topic["read_queues"],
+            topic["write_queues"],
+            topic["lite_messages"] + sum(each["max_offset"] - each["min_offset"] for each in topic["queues"]),
+            "system" if topic["system"] else "",
+            placed[topic["name"]],
+        )[: len(columns)]
+        for topic in found
+    )
+    least = ("type", "kind", "perm", "write queues", "read queues")
+    output.show({"topics": found}, Table(columns, rows, least=least, cut=("topic",)))
 
 
 @topics.command(
@@ -77,29 +100,6 @@ def delete(broker: BlockingClient, output: Output, name: str) -> None:
     """Delete a topic with its messages, including pending ones."""
     answer = broker.delete_topic(name)
     output.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
-
-
-def _list_topics(broker: BlockingClient, output: Output) -> None:
-    found = broker.topics()
-    placed = _brokers_of(found)
-    columns = ["topic", "perm", "type", ">read queues", ">write queues", ">messages", "kind"]
-    if any(placed.values()):
-        columns.append("brokers")
-    rows = (
-        (
-            topic["name"],
-            topic["perm"],
-            topic["type"],
-            topic["read_queues"],
-            topic["write_queues"],
-            topic["lite_messages"] + sum(each["max_offset"] - each["min_offset"] for each in topic["queues"]),
-            "system" if topic["system"] else "",
-            placed[topic["name"]],
-        )[: len(columns)]
-        for topic in found
-    )
-    least = ("type", "kind", "perm", "write queues", "read queues")
-    output.show({"topics": found}, Table(columns, rows, least=least, cut=("topic",)))
 
 
 def _brokers_of(topics: Sequence[JsonObject]) -> dict[str, str]:
