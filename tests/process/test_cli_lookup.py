@@ -120,6 +120,10 @@ async def test_wait_ends_when_messages_arrive(shell: Shell) -> None:
     ended = await shell("wait", "orders", "--count", "3", "--wait", "0")
     said, reason, *_ = ended.stdout.splitlines()
     assert (ended.code, said) == (4, "topic orders has received 2 of 3 messages")
+    more = await shell("wait", "orders", "--count", "1")
+    assert more == (0, "topic orders has received 2 messages (wanted 1)\n", "")
+    more = await shell("wait", "orders", "--sent")
+    assert more == (0, "2 messages of topic orders are sent (wanted 1)\n", "")
     assert reason == "orders: 2 delivered, wanted at least 3"
     ended = await shell("wait", "orders", "--sent", "--tag", "none", "--json-path", "$.a=1", "--wait", "0")
     assert (ended.code, ended.stdout.splitlines()[:3]) == (

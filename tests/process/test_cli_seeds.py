@@ -15,6 +15,23 @@ FILES = {
     "a.csv": "topic,body,delay,sent_at\norders,x,1h,-10m\n",
 }
 
+PAST = """
+[[messages]]
+topic = "past"
+body = "waits"
+delay = "1h"
+
+[[messages]]
+topic = "past"
+body = "failed"
+failed = { billing = 2 }
+
+[[messages]]
+topic = "past"
+body = "dead"
+dead = { billing = 17 }
+"""
+
 
 async def test_files_are_stored_in_every_format(tmp_path: Path) -> None:
     async with forked_broker("--clock", "manual") as process:
@@ -22,12 +39,14 @@ async def test_files_are_stored_in_every_format(tmp_path: Path) -> None:
         for name, text in FILES.items():
             (tmp_path / name).write_text(text)
             ended = await shell("seed", str(tmp_path / name))
-            assert ended == (
-                0,
-                "stored 1 messages, of which 1 wait for their due time; 0 retries and 0 dead letters\n",
-                "",
-            )
-        assert len(json.loads((await shell("delayed", "ls", "--json")).stdout)["messages"]) == len(FILES)
+            assert ended == (0, "stored 1 message: 1 pending\n", "")
+        (tmp_path / "past.toml").write_text(PAST)
+        ended = await shell("seed", str(tmp_path / "past.toml"))
+        assert ended == (0, "stored 3 messages: 1 pending, 1 to be retried, 1 dead letter\n", "")
+        (tmp_path / "plain.toml").write_text('[[messages]]\ntopic = "orders"\nbody = "x"\n')
+        ended = await shell("seed", str(tmp_path / "plain.toml"))
+        assert ended == (0, "stored 1 message\n", "")
+        assert len(json.loads((await shell("delayed", "ls", "--json")).stdout)["messages"]) == len(FILES) + 2
         (tmp_path / "wrong.csv").write_text("topic,body,delay\norders,x,3 weeks\n")
         ended = await shell("seed", str(tmp_path / "wrong.csv"))
         assert ended.code == 1

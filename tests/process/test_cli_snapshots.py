@@ -29,7 +29,8 @@ async def test_a_state_is_saved_compared_restored_and_deleted() -> None:
         assert restored == (0, f"restored here: 1 records, 1 messages pending, the clock at {now}\n", "")
         listed = json.loads((await shell("snapshot", "ls", "--json")).stdout)["snapshots"]
         assert [one["name"] for one in listed] == ["here", "later"]
-        assert (await shell("snapshot", "save", "here")).code == 1
+        refused = "Error: a snapshot named here already exists; delete it, or save with --replace\n"
+        assert await shell("snapshot", "save", "here") == (1, "", refused)
         assert (await shell("snapshot", "save", "here", "--replace")).code == 0
         assert await shell("snapshot", "rm", "here", "later") == (0, "deleted here\ndeleted later\n", "")
         missing = await shell("snapshot", "restore", "here")

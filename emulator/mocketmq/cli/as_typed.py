@@ -32,7 +32,9 @@ _INSTANTS = {"at", "target"}
 _RANGE = re.compile("a whole number from ([0-9]+) to ([0-9]+)")
 _MS = re.compile("([0-9]+) ms")
 _LIMIT = re.compile("(?<=up to )[0-9]+")
-_FIELD = re.compile(r"the field (\w+)|\b(delay_level|start_deliver_ms)\b|(?<=because )(delay)\b")
+_FIELD = re.compile(
+    r"the field (\w+)|\b(delay_level|start_deliver_ms)\b|(?<=because )(delay)\b|(?<=save with )(replace)\b"
+)
 
 
 def as_typed(error: BrokerError | InvalidArgumentError) -> str:
@@ -41,6 +43,7 @@ def as_typed(error: BrokerError | InvalidArgumentError) -> str:
     if context is None:
         return sentence
     if (parameter := _parameter(context, field)) is None:
+        sentence = _FIELD.sub(lambda match: _flag(context, match), sentence)
         is_of_instants = not _INSTANTS.isdisjoint(context.params)
         return _MS.sub(lambda match: instant(int(match[1])), sentence) if is_of_instants else sentence
     shown, value = _name(context, parameter), _value(context, parameter, field)
@@ -87,7 +90,7 @@ def _value(context: click.Context, parameter: click.Parameter, field: str) -> st
 
 def _flag(context: click.Context, match: re.Match[str]) -> str:
     """Return the option for a field, if the command has such an option."""
-    field = match[1] or match[2] or match[3]
+    field = next(filter(None, match.groups()))
     name = _PARAMETERS.get(field, field)
     flags = [max(each.opts, key=len) for each in context.command.params if each.name == name]
     return flags[0] if flags else match[0]

@@ -12,6 +12,7 @@ from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples, filter_options
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
+from mocketmq.cli.text import counted
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.api_calls import given
 from mocketmq.client.blocking import BlockingClient
@@ -222,10 +223,13 @@ def wait(
         stage, found = "dead", broker.wait_dead(topic, count, wait=wait, **in_time)
     else:
         stage, found = "delivered", broker.wait_delivered(topic, count, wait=wait, **in_time)
+    there, wanted = f"{found[stage]} of {count} messages", ""
+    if found[stage] > count:
+        there, wanted = f"{found[stage]} messages", f" (wanted {count})"
     if stage == "delivered":
-        said = f"topic {topic} has received {found[stage]} of {count} messages"
+        said = f"topic {topic} has received {there}{wanted}"
     else:
-        said = f"{found[stage]} of {count} messages of topic {topic} are {stage}"
+        said = f"{there} of topic {topic} are {stage}{wanted}"
     if found["reached"] and found["moves"]:
         said += f"; the clock was moved by {format_duration(found['moved_ms'] * US_PER_MS)}"
     output.show(found, said, *([] if found["reached"] else [found["explanation"]]))
@@ -327,7 +331,9 @@ def seed(broker: BlockingClient, output: Output, file: str, given_format: str | 
         raise click.UsageError(f"FILE is {file!r}; allowed: a readable file in UTF-8 ({reason})") from None
     name = "standard input" if file == "-" else file
     seeded = broker.seed_text(text, given_format or format_of(name), name=name)
-    count, pending = len(seeded["message_ids"]), seeded["pending"]
-    told = f"stored {count} messages, of which {pending} wait for their due time"
-    copies = f"{seeded['retries']} retries and {seeded['dead_letters']} dead letters"
-    output.show(seeded, f"{told}; {copies}")
+    pending, retries, dead = (seeded[name] for name in ("pending", "retries", "dead_letters"))
+    parts = [f"{pending:,} pending"] if pending else []
+    parts += [f"{retries:,} to be retried"] if retries else []
+    parts += [counted(dead, "dead letter")] if dead else []
+    stored = f"stored {counted(len(seeded['message_ids']), 'message')}"
+    output.show(seeded, f"{stored}: {', '.join(parts)}" if parts else stored)
