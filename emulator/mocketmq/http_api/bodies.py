@@ -145,5 +145,6 @@ class Bodies:
         for upload in self._uploads:
             if now_us - upload.moved_us < self.still_us:
                 break
-            if upload.size > FREE_BYTES and upload.timeout is not None:
-                upload.timeout.reschedule(0)
+            timeout = upload.timeout
+            if upload.size > FREE_BYTES and timeout is not None and not timeout.expired():
+                timeout.reschedule(0)
