@@ -143,7 +143,7 @@ class Clock:
             raise ClockError(
                 f"the clock cannot go back to {format_instant(instant_us)}:"
                 f" this run began at {format_instant(self._started_us)};"
-                " choose a later instant, or start with an empty --data directory"
+                " choose a later instant, or restart with an empty data directory"
             )
         check_move(self._started_us, instant_us)
 

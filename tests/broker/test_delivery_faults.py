@@ -11,6 +11,7 @@ from mocketmq.faults.rule import FaultRule
 from mocketmq.schedule import held_deliveries
 from tests.support.api import running_api
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
+from tests.support.patience import PATIENCE_S
 
 LEVEL = 1  # one second
 
@@ -233,13 +234,34 @@ async def test_a_message_released_while_the_next_release_is_read_is_delivered(
 
         monkeypatch.setattr(database, "rows", slow_rows)
         moving = asyncio.create_task(broker.mover.advance(10 * S))
-        await has_read.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            await has_read.wait()
         monkeypatch.setattr(database, "rows", read)
         await broker.faults.remove_rules("hold-a")
         go.set()
         await moving
         assert broker.held.pending == 0
         assert bodies(await visible(broker, "a")) == ["a"]
+
+
+async def test_a_rule_whose_client_has_disconnected_is_removed() -> None:
+    async with running_broker() as broker:
+        told = []
+
+        async def changed() -> None:
+            told.append([fault.name for fault in broker.faults])
+
+        await broker.faults.add_rule(FaultRule(do="hold", name="x"))
+        broker.faults.once_changed.append(changed)
+        removing = asyncio.create_task(broker.faults.remove_rules("x"))
+        await asyncio.sleep(0)
+        removing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await removing
+        async with asyncio.timeout(PATIENCE_S):
+            while not told:  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(0)
+        assert told == [[]]
 
 
 async def test_a_rule_whose_client_has_disconnected_is_added() -> None:

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
+from mocketmq.errors import GroupNotFoundError, StoreBusyError, TopicNotFoundError
+from mocketmq.faults.rule import FaultRule
+from mocketmq.message.message import Message
 from mocketmq.store.batch import Batch
 from tests.broker.test_checked_halves import prepare
 from tests.support.brokers import (
@@ -23,6 +26,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.held_writer import HeldWriter
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def restoring(
     async def restore(broker: Broker, request: Awaitable[object]) -> object:
         writer = HeldWriter(broker, monkeypatch)
         asking = asyncio.ensure_future(request)
-        while not writer.held:  # noqa: ASYNC110 - there is no event
+        while not (writer.held or asking.done()):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0)
         writer.hold_no_more()
         await broker.snapshots.restore("here")
@@ -91,6 +95,47 @@ async def test_a_message_sent_back_to_a_retry_topic_that_is_gone_is_refused(
         assert bodies(await visible(broker)) == ["first", "delayed"]
 
 
+@pytest.mark.parametrize("level", [1, -1])
+async def test_a_received_message_is_not_given_back_to_a_topic_that_is_gone(
+    tmp_path: Path, restoring: Restoring, level: int
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker, "first", queue=0)
+        [taken] = await receive(broker)
+        await broker.snapshots.save("here")
+        for topic in (f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"):
+            await broker.registry.topics.ensure(topic, 1)
+        answer = await restoring(broker, broker.settler.give_back(GROUP, [taken.handle], level))
+        assert isinstance(answer, TopicNotFoundError)
+        settled = await broker.settler.give_back(GROUP, [taken.handle], 1)
+        assert settled.done == [taken.handle]
+        await broker.mover.advance(2 * S)
+        assert bodies(await receive(broker)) == ["first"]
+
+
+async def test_a_run_of_sends_is_refused_if_any_queue_is_gone(tmp_path: Path, restoring: Restoring) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
+        await broker.snapshots.save("here")
+        await broker.registry.topics.put(TOPIC, 4, 4, 6)
+        intake = broker.sender.intake
+        accepted = [await intake.accept(Message(TOPIC, b"x", {}, queue)) for queue in (0, 3)]
+        run = broker.store.writer.commit(partial(intake.append_run, accepted))
+        assert isinstance(await restoring(broker, run), TopicNotFoundError)
+        assert await visible(broker) == []
+
+
+async def test_a_rule_that_is_added_is_refused(tmp_path: Path, restoring: Restoring) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.faults.add_rule(FaultRule(do="hold", name="x", topic="a"))
+        await broker.snapshots.save("here")
+        await broker.faults.remove_rules("x")
+        answer = await restoring(broker, broker.faults.add_rule(FaultRule(do="hold", name="x", topic="b")))
+        assert isinstance(answer, StoreBusyError)
+        assert [fault.rule.topic for fault in broker.faults] == ["a"]
+        assert await broker.store.database.rows("SELECT name FROM faults") == [("x",)]
+
+
 async def test_an_offset_in_a_topic_that_is_gone_is_not_stored(tmp_path: Path, restoring: Restoring) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.groups.put(GROUP, 16, 1)
@@ -101,6 +146,7 @@ async def test_an_offset_in_a_topic_that_is_gone_is_not_stored(tmp_path: Path, r
         await broker.committed_offsets.report(GROUP, "later", 0, 1)
         await restoring(broker, broker.committed_offsets.report(GROUP, "later", 0, 2))
         assert await broker.store.database.rows("SELECT * FROM progress") == []
+        assert all(queue.topic == TOPIC for queue in broker.consuming_groups.get(GROUP).queues)
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["first"]
 
@@ -149,7 +195,8 @@ async def test_a_receive_that_read_before_the_restore_reads_again(
 
         monkeypatch.setattr(database, "rows", slow_rows)
         receiving = asyncio.create_task(receive(broker))
-        await has_read.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            await has_read.wait()
         monkeypatch.setattr(database, "rows", rows)
         await broker.snapshots.restore("here")
         go.set()
@@ -180,6 +227,6 @@ async def test_rows_of_a_damaged_store_do_not_keep_the_broker_from_starting(
 
         await broker.store.writer.commit(damage)
     async with running_broker(tmp_path) as broker:
-        await broker.mover.advance(2 * S)
+        assert (await broker.mover.advance(2 * S)).fired == 1
         assert bodies(await visible(broker)) == ["first", "delayed, too"]
     assert [word in caplog.text for word in ("queue 9999", "queue 9998", "queue 9997")] == [True] * 3

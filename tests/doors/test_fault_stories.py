@@ -1,4 +1,4 @@
-"""The commands under "What users saw" in docs/faults.md have the described effects, on a smaller scale."""
+"""The commands of the incidents in docs/faults.md have the described effects, on a smaller scale."""
 
 import re
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 STORIES = dict(
     re.findall(
         r"\*\*([^*]+)\.\*\*[^`]*(?:`\w+`[^`]*)*```sh\nmocketmq (.*)\n```",
-        PAGE.read_text("utf-8").partition("## What users saw")[2].partition("\n## ")[0],
+        PAGE.read_text("utf-8").partition("## Incidents that users")[2].partition("\n## ")[0],
     )
 )
 """Commands by story."""
-ALL_AT_ONCE = "500,000 messages due at once take 31 s to 8 minutes"
+ALL_AT_ONCE = "Many messages are due at once, and their delivery takes minutes"
 ONE_LEVEL = "One level is stuck, and the others are fine"
-REPEATS = "100,000 repeats after a restart"
+REPEATS = "A broker repeats deliveries after a restart"
 
 
 async def tell(doors: Doors, story: str) -> None:
@@ -38,7 +38,7 @@ def test_documented_stories_are_tested() -> None:
     assert list(STORIES) == [ALL_AT_ONCE, ONE_LEVEL, REPEATS]
 
 
-@pytest.mark.parametrize(("per_second", "takes_s"), [(None, 8 * 60), (16_130, 31)])
+@pytest.mark.parametrize(("per_second", "takes_s"), [(None, 500), (16_130, 31)])
 async def test_herd_of_due_messages_is_as_late_as_reported(per_second: int | None, takes_s: int) -> None:
     count, story = 100, STORIES[ALL_AT_ONCE]
     async with running_doors() as doors:

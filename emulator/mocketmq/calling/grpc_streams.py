@@ -14,6 +14,8 @@ async def begin(stream: Stream[Any, Any]) -> None:
     try:
         await stream.send_request()
     except AttributeError as error:
+        if error.name != "_transport":
+            raise
         # If the peer dies between the handshake and the first request, the channel of grpclib 0.4.9 returns a
         # lost connection, which has no transport.
         raise ConnectionResetError("the connection was lost before the request was sent") from error

@@ -32,9 +32,8 @@ _INSTANTS = {"at", "target"}
 _RANGE = re.compile("a whole number from ([0-9]+) to ([0-9]+)")
 _MS = re.compile("([0-9]+) ms")
 _LIMIT = re.compile("(?<=up to )[0-9]+")
-_FIELD = re.compile(
-    r"the field (\w+)|\b(delay_level|start_deliver_ms)\b|(?<=because )(delay)\b|(?<=save with )(replace)\b"
-)
+_FIELD = re.compile(r"the field (\w+)|\b(delay_level|start_deliver_ms)\b|(?<=because )(delay)\b")
+_ADVICE = re.compile(r"(?<=save with )(replace)\b")
 
 
 def as_typed(error: BrokerError | InvalidArgumentError) -> str:
@@ -43,7 +42,7 @@ def as_typed(error: BrokerError | InvalidArgumentError) -> str:
     if context is None:
         return sentence
     if (parameter := _parameter(context, field)) is None:
-        sentence = _FIELD.sub(lambda match: _flag(context, match), sentence)
+        sentence = _ADVICE.sub(lambda match: _flag(context, match), sentence)
         is_of_instants = not _INSTANTS.isdisjoint(context.params)
         return _MS.sub(lambda match: instant(int(match[1])), sentence) if is_of_instants else sentence
     shown, value = _name(context, parameter), _value(context, parameter, field)

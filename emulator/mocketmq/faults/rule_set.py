@@ -12,7 +12,14 @@ import msgspec
 from msgspec import UNSET
 
 from mocketmq.clock import LATEST_US, rate_of, wall_us
-from mocketmq.errors import EmulatorError, FaultNotFoundError, InjectedError, InvalidArgumentError, StoreError
+from mocketmq.errors import (
+    EmulatorError,
+    FaultNotFoundError,
+    InjectedError,
+    InvalidArgumentError,
+    StoreBusyError,
+    StoreError,
+)
 from mocketmq.event_loop import completed
 from mocketmq.faults.injector import FaultInjector, Injection, RequestAttributes
 from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, OF_REPLICATION, FaultRule
@@ -112,16 +119,26 @@ class FaultRules:
 
     @completed
     async def add_rule(self, rule: FaultRule) -> FaultInjector:
-        """Add a rule, which applies at once. Raises InvalidArgumentError."""
+        """Add a rule, which applies at once. Raises InvalidArgumentError.
+
+        Raises StoreBusyError if a snapshot is restored meanwhile.
+        """
         self._check_place(rule)
         name = self._name_of(rule)
         fault = FaultInjector(rule, name, self._store.clock.now_us())
         self._by_name[name] = fault  # reserves the name during the transaction
+        row = (name, msgspec.json.encode(rule).decode(), fault.made_us, 0, 0)
+
+        def work(batch: Batch) -> None:
+            if self._by_name.get(name) is not fault:
+                raise StoreBusyError("a snapshot was restored meanwhile; add the rule again")
+            batch.execute(_ADD, row)
+
         try:
-            row = (name, msgspec.json.encode(rule).decode(), fault.made_us, 0, 0)
-            await self._store.writer.commit(lambda batch: batch.execute(_ADD, row))
+            await self._store.writer.commit(work)
         except BaseException:
-            del self._by_name[name]
+            if self._by_name.get(name) is fault:
+                del self._by_name[name]
             raise
         self._sort()
         await self.tell_changed()
@@ -175,6 +192,7 @@ class FaultRules:
             allowed = f"{' or '.join(of_one)} with broker; other doors belong to the cluster as a whole"
             raise InvalidArgumentError("door", rule.door, allowed)
 
+    @completed
     async def remove_rules(self, *names: str) -> Sequence[FaultInjector]:
         """Remove these rules. If one does not exist, raise FaultNotFoundError and remove none."""
         removed = [self.get(name) for name in names]

@@ -50,10 +50,10 @@ class ResetIn(Input, frozen=True):
     """The topic to empty, by default all; the new `clock` time; and whether to `forget` topics and groups.
 
     `clock` is `start` or an instant. `start` sets a manual clock back to its time at this run's start, and
-    any other clock to the wall clock. The time may be earlier than now, but not earlier than at this run's
-    start: a moved clock keeps its lead through a restart. By default, the clock does not change. `forget`
-    deletes topics and groups that are neither declared in the settings nor used by connected clients, and
-    restores the declared configuration of the declared ones.
+    any other clock to the wall clock. An instant, or the wall clock's time, may be earlier than now, but not
+    earlier than this run's start; otherwise the status is 409. By default, the clock does not change.
+    `forget` deletes topics and groups that are neither declared in the settings nor used by connected
+    clients, and restores the declared configuration of the declared ones.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {

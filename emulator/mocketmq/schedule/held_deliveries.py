@@ -6,6 +6,7 @@ repeats the message, and a restart does not deliver it earlier. The class is its
 messages can be listed, cancelled and forced like all pending messages.
 """
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -28,6 +29,8 @@ from mocketmq.store.writer import MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from mocketmq.schedule.lateness_playback import Playback
+
+log = logging.getLogger(__name__)
 
 READ_AHEAD: Final = 256
 RECORDED: Final = "recorded lateness"
@@ -246,7 +249,7 @@ class HeldDeliveries:
                 batch.until_us = min(batch.until_us, row.release_us)
         first_us = min((each.release_us for each in held if each.release_us is not None), default=None)
         batch.on_commit(partial(self._has_held, held[0], first_us))
-        batch.held += not held[0].is_repeat
+        batch.undelivered += not held[0].is_repeat
 
     def hold_again(
         self, batch: Batch, message: DueMessage, scheme: str, record_offset: int, size: int
@@ -318,7 +321,18 @@ class HeldDeliveries:
             yield Due(instant_us, None)
 
     def _deliver(self, row: Held, picked_us: int, batch: Batch) -> None:
-        queue = self._queue_of(row.queue_key)
+        try:
+            queue = self._queue_of(row.queue_key)
+        except KeyError:  # in a store that was damaged
+            log.error(
+                "the held message at log offset %d is not delivered, because its queue %d does not exist",
+                row.record_offset,
+                row.queue_key,
+            )
+            batch.undelivered += 1
+            batch.execute(_DONE, (row.held,))
+            batch.on_commit(partial(self._forget, [] if row.is_repeat else [row.record_offset]))
+            return
         if (downtime := self._brokers.downtime(queue)) is not None:
             self._postpone(batch, row, downtime)
             return

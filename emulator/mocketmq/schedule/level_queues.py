@@ -200,6 +200,8 @@ class LevelQueues:
                 entry.log_offset,
                 entry.real_queue_key,
             )
+            batch.undelivered += 1
+            batch.execute(_INTERVENE, (entry.log_offset, "cancelled", batch.now_us))
         else:
             self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
         if not passed:

@@ -266,4 +266,4 @@ class Timer:
             due.fire(batch)
             delivered += due.delivers
             instant_us = due.instant_us
-        return Fired(delivered - batch.held, instant_us)
+        return Fired(delivered - batch.undelivered, instant_us)

@@ -48,7 +48,7 @@ class Batch:
         self.bytes = 0
         self.is_sweep = False
         self.until_us = LATEST_US  # the timer fires nothing later than this in the same transaction
-        self.held = 0  # number of deliveries held by faults
+        self.undelivered = 0  # number of due messages that faults hold, or that cannot be delivered
         self._store_host = store_host
 
     def append(

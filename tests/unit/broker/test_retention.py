@@ -26,6 +26,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 
 HOUR_US = 3600 * S
 IMMUNITY_US = 10 * S
@@ -224,14 +225,16 @@ async def test_a_wipe_beside_retention_leaves_an_empty_queue(
             return found
 
         monkeypatch.setattr(database, "rows", slow_rows)
-        sweeping = asyncio.create_task(sweep(broker, max_bytes=1))
-        await has_read.wait()
+        end = broker.store.writer.next_log_offset
+        sweeping = asyncio.create_task(broker.retention._remove_oldest(end))
+        async with asyncio.timeout(PATIENCE_S):
+            await has_read.wait()
         monkeypatch.setattr(database, "rows", read)
         await broker.broker_lives.wipe(name)
-        go.set()
-        await sweeping
         await broker.broker_lives.start(name)
         await send(broker, "after", queue=0)
+        go.set()
+        await sweeping
         assert bodies(await receive(broker)) == ["after"]
     async with running_broker(tmp_path, brokers=2) as broker:
         [queue, *_] = broker.registry.topics.get(TOPIC).queues

@@ -12,8 +12,8 @@ from mocketmq.faults.rule import FaultRule, Kind, Operation, check_fields
 PAGE = (Path(__file__).parents[3] / "docs" / "faults.md").read_text()
 OWN = {"error": "SYSTEM_BUSY", "by": "1s", "stage": "after", "back_after": "1s", "times": 1, "per_second": 1}
 """A value for each field that only some kinds of fault have and that says how."""
-OF_ALL = {"do", "name", "level"}
-"""Fields that the text describes: the rule's name, and the level of due messages."""
+OF_ALL = {"do", "name"}
+"""Fields that the text describes."""
 
 
 def rows(title: str) -> dict[str, str]:

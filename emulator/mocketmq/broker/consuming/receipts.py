@@ -5,6 +5,7 @@ messages a receiver gets.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -71,16 +72,17 @@ class Receipts:
 
     async def load(self) -> None:
         """Read the open receipts of all groups from the store."""
+        ignored: Counter[tuple[str, int]] = Counter()
         for row in await open_receipts(self._database):
             group = self.groups.find_group(row.group_name)
             if group is None or self._topics.find_by_key(row.queue_key) is None:
-                log.warning(
-                    "ignoring a receipt of group %s in queue %d, one of which does not exist",
-                    row.group_name,
-                    row.queue_key,
-                )
-                continue
-            self._add_stored(row, group)
+                ignored[row.group_name, row.queue_key] += 1
+            else:
+                self._add_stored(row, group)
+        for (name, key), count in ignored.items():
+            log.warning(
+                "ignoring %d receipts of group %s in queue %d, one of which does not exist", count, name, key
+            )
 
     def _add_stored(self, row: OpenReceipt, group: ConsumingGroup) -> None:
         group_queue = group.in_queue(self._topics.queue(row.queue_key))

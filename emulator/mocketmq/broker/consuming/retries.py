@@ -123,6 +123,10 @@ class Retries:
         content = draft(again, message.store_us, 2 * MAX_PROPERTIES_BYTES)
         return Retry(content, level, queue, group.name, properties[RETRY_TOPIC])
 
+    def check(self, retry: Retry) -> None:
+        """Raise TopicNotFoundError if the queue of the retry is gone."""
+        self._topics.check_is_open(retry.queue)
+
     def append(self, batch: Batch, retry: Retry) -> StoredMessage:
         """Store the retry in this transaction."""
         if retry.is_dead:
@@ -148,7 +152,7 @@ class Retries:
         topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
 
         def work(batch: Batch) -> None:
-            self._topics.check_is_open(retry.queue)
+            self.check(retry)
             self.append(batch, retry)
             receipt = group.receipts.get(log_offset)
             if receipt is not None and receipt.can_be_settled:  # otherwise a receive is taking the message

@@ -238,6 +238,8 @@ class Selection:
         group, topic, limit, tag_filter = self._request[:4]
         spans, begun = {}, {}
         for queue in queues:
+            if queue.is_gone:
+                continue
             group_queue = group.in_queue(queue)
             begun[queue] = group_queue, group_queue.next_offset, group_queue.resets
             start = max(group_queue.next_offset, queue.min_offset)
@@ -252,6 +254,8 @@ class Selection:
             self._database, spans.values(), most, self._room, or_first=self._may_be_larger
         )
         for span in spans.values():
+            if span.queue.is_gone:
+                return True
             group_queue = group.in_queue(span.queue)
             if begun[span.queue] != (group_queue, group_queue.next_offset, group_queue.resets):
                 return True  # read again, because a commit, a reset or a restore has moved an offset

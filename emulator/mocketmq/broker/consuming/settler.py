@@ -76,7 +76,8 @@ class Settler:
         """Give back messages that could not be consumed, to be retried later or to become dead letters.
 
         ``delay_level`` is as in :meth:`Retries.prepare`. Without ``is_taken``, the last take reached no
-        consumer, and is removed from the attempts. Invalid handles fail; the others are given back.
+        consumer, and is removed from the attempts. Invalid handles fail; the others are given back. Raises
+        TopicNotFoundError if the retry topic was deleted meanwhile.
         """
         group = self._groups.of_client(group_name)
         settled = Settled([], [])
@@ -91,6 +92,8 @@ class Settler:
             retries[handle] = await self._retries.prepare(group.registered, message, delay_level)
 
         def work(batch: Batch) -> None:
+            for retry in retries.values():
+                self._retries.check(retry)
             for handle, receipt in valid(group, retries, batch.now_us, settled):
                 retry = retries[handle]
                 self._retries.append(batch, retry)

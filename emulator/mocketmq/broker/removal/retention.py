@@ -126,9 +126,10 @@ class Retention(Chore):
         ends: dict[Queue, int] = {}
         group_names = [group.name for group in self._groups]
         for log_offset, queue_key, queue_offset, unique_key, properties in rows:
-            queue = self._topics.queue(queue_key)
-            # The queue ends before its messages if the disk of its broker was wiped meanwhile.
-            ends[queue] = min(queue_offset + 1, queue.next_offset)
+            queue = self._topics.find_by_key(queue_key)
+            # A reset or a wiped disk may have emptied the queue meanwhile. A damaged store may lack it.
+            if queue is not None and log_offset >= queue.emptied_at:
+                ends[queue] = min(queue_offset + 1, queue.next_offset)
             for statement in _REMOVE:
                 batch.execute(statement, (log_offset,))
             delete_receipts(batch, log_offset, group_names)

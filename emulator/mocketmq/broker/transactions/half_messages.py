@@ -321,7 +321,8 @@ class HalfMessages:
         for first in range(0, len(numbers), MAX_AT_ONCE):
             some = numbers[first : first + MAX_AT_ONCE]
             for key, count in await self._database.rows(_BY_QUEUE.format(",".join("?" * len(some))), some):
-                found[self._topics.queue(key)] += count
+                if (queue := self._topics.find_by_key(key)) is not None:
+                    found[queue] += count
         return found
 
     async def halves(self, receipts: Sequence[Receipt]) -> list[HalfMessage]:
@@ -330,10 +331,12 @@ class HalfMessages:
         return self._halves(receipts, found)
 
     def _halves(self, receipts: Sequence[Receipt], found: Mapping[int, StoredMessage]) -> list[HalfMessage]:
+        """Omit messages that were removed and, in a damaged store, messages whose real queue is missing."""
+        messages = ((receipt, found.get(receipt.log_offset)) for receipt in receipts)
         return [
-            self._half(receipt, found[receipt.log_offset])
-            for receipt in receipts
-            if receipt.log_offset in found
+            self._half(receipt, stored)
+            for receipt, stored in messages
+            if stored and self._topics.find_by_key(stored.real_queue_key or 0)
         ]
 
     def _half(self, receipt: Receipt, stored: StoredMessage) -> HalfMessage:

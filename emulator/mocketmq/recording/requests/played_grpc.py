@@ -60,7 +60,11 @@ class PlayedGrpc(PlayedConnection):
                 )
                 self._streams[form["stream"]] = stream
                 await stream.__aenter__()
-                await begin(stream)
+                try:
+                    await begin(stream)
+                except OSError:
+                    del self._streams[form["stream"]]
+                    raise
             await stream.send_message(message)
             reply = await stream.recv_message()
         except (GRPCError, StreamTerminatedError, OSError) as error:
