@@ -114,6 +114,7 @@ async def test_pops_beyond_the_retries_make_no_dead_letter() -> None:
         assert broker.registry.topics.find_topic(DLQ) is not None
 
 
+@pytest.mark.interpreted
 async def test_a_pop_cancelled_beside_its_dead_letters_gives_the_other_messages_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

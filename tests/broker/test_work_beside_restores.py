@@ -29,6 +29,9 @@ from tests.support.held_writer import HeldWriter
 from tests.support.patience import PATIENCE_S
 
 
+pytestmark = pytest.mark.interpreted
+
+
 @pytest.fixture
 def restoring(
     monkeypatch: pytest.MonkeyPatch,
