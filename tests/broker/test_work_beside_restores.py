@@ -28,7 +28,6 @@ from tests.support.brokers import (
 from tests.support.held_writer import HeldWriter
 from tests.support.patience import PATIENCE_S
 
-
 pytestmark = pytest.mark.interpreted
 
 
