@@ -17,7 +17,12 @@ from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, Writ
 
 WRITE_BUFFER_BYTES: Final = 8 << 20
 CACHE_BYTES: Final = 8 << 20
-OPEN_FILES: Final = 64
+OPEN_FILES: Final = 512
+"""Maximum number of files that RocksDB has open. Ten million pending messages have 40.
+
+RocksDB divides the number over 64 parts, by a hash of the file. With 64 in total, a part had room for one
+file, so reads by turns from two files of a part opened a file each time, which took 300 µs instead of 4.
+"""
 OPENING_BYTES: Final = 256 << 10
 _OWN_FILE: Final = "rocksdict-config.json"
 _TRIES: Final = 10
