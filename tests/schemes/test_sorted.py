@@ -13,7 +13,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.sorted.rocks import Rocks
-from mocketmq_compat.delay.sorted.sorted_store import SortedStore
+from mocketmq_compat.delay.sorted.sorted_store import DATABASE, SortedStore
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.support.brokers import S, bodies, running_broker, visible
 from tests.support.delayed_files import made
@@ -178,3 +178,22 @@ async def test_another_version_and_a_broken_database_are_refused(tmp_path: Path)
     with pytest.raises(StoreUnavailableError, match="Corruption"):
         async with running_broker(tmp_path, **SORTED):
             pass
+
+
+def test_a_damaged_file_does_not_look_like_the_end_of_the_messages(tmp_path: Path) -> None:
+    entries = [Entry(1_800_000_000_000, number, number) for number in range(5_000)]
+    store = SortedStore(tmp_path)
+    for entry in entries:
+        store.write(entry, os.urandom(500))
+    store.close()
+    SortedStore(tmp_path).close()  # moves RocksDB's log to a file of sorted keys
+    for file in (tmp_path / DATABASE).glob("*.sst"):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        file.write_bytes(content)
+    store = SortedStore(tmp_path)
+    with pytest.raises(OSError, match="block checksum mismatch"):
+        store.first_records(len(entries), ())
+    with pytest.raises(OSError, match="block checksum mismatch"):
+        [*store.all()]
+    store.close()

@@ -8,7 +8,6 @@ folder of links to the database's files.
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Final
@@ -60,17 +59,25 @@ class Rocks:
         """Return up to ``limit`` keys from ``start`` on that begin with ``kind``, in order."""
         with self._system_errors():
             found: list[bytes] = []
-            for key in islice(self._open().keys(from_key=start), limit):
-                if not (isinstance(key, bytes) and key.startswith(kind)):
+            each = self._open().iter()
+            each.seek(start)
+            while each.valid() and len(found) < limit:
+                key: bytes = each.key()
+                if not key.startswith(kind):
                     break
                 found.append(key)
+                each.next()
+            each.status()  # raises the error that has ended the iteration, if any
             return found
 
     def last_key(self, kind: bytes) -> bytes | None:
         """Return the last key that begins with ``kind``, or None."""
         with self._system_errors():
-            key = next(self._open().keys(backwards=True, from_key=kind + b"\xff"), None)
-            return key if isinstance(key, bytes) and key.startswith(kind) else None
+            each = self._open().iter()
+            each.seek_for_prev(kind + b"\xff")
+            key: bytes | None = each.key() if each.valid() else None
+            each.status()
+            return key if key is not None and key.startswith(kind) else None
 
     def write(self, puts: dict[bytes, bytes], deletes: list[bytes]) -> None:
         """Apply all changes or none; durable after ``sync``."""
