@@ -5,12 +5,15 @@ delivered: it moves a delay offset, or adds a row to ``timed_messages``. A kill 
 loses nor repeats a message.
 """
 
+import logging
 from collections.abc import Callable
 
 from mocketmq.message.message import Draft
 from mocketmq.schedule.ledger import DueMessage, LedgerWriter
 from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
+
+log = logging.getLogger(__name__)
 
 Catch = Callable[[Batch, str, DueMessage, Draft | int, int], int | None]
 """``catch(batch, scheme, message, content, fires_us)`` returns the log offset of a held record, or None."""
@@ -98,3 +101,13 @@ class Delivery:
 
     def _count_early(self) -> None:
         self.early += 1
+
+
+def skip_undeliverable(batch: Batch, log_offset: int, queue_key: int) -> None:
+    """Log that a due message cannot be delivered, as a damaged store lacks its queue. It does not count."""
+    log.error(
+        "the delayed message at log offset %d is not delivered, because its queue %d does not exist",
+        log_offset,
+        queue_key,
+    )
+    batch.undelivered += 1

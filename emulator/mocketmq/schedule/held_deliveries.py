@@ -6,7 +6,6 @@ repeats the message, and a restart does not deliver it earlier. The class is its
 messages can be listed, cancelled and forced like all pending messages.
 """
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +17,7 @@ from mocketmq.faults.injector import FaultInjector
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
+from mocketmq.schedule.delivery import skip_undeliverable
 from mocketmq.schedule.ledger import DueMessage, LedgerWriter
 from mocketmq.schedule.scheme import ALL_PENDING, EndOfWait, PendingFigures, PendingFilter, TopicLookup
 from mocketmq.schedule.timer import Due, DueNow
@@ -29,8 +29,6 @@ from mocketmq.store.writer import MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from mocketmq.schedule.lateness_playback import Playback
-
-log = logging.getLogger(__name__)
 
 READ_AHEAD: Final = 256
 RECORDED: Final = "recorded lateness"
@@ -324,12 +322,7 @@ class HeldDeliveries:
         try:
             queue = self._queue_of(row.queue_key)
         except KeyError:  # in a store that was damaged
-            log.error(
-                "the held message at log offset %d is not delivered, because its queue %d does not exist",
-                row.record_offset,
-                row.queue_key,
-            )
-            batch.undelivered += 1
+            skip_undeliverable(batch, row.record_offset, row.queue_key)
             batch.execute(_DONE, (row.held,))
             batch.on_commit(partial(self._forget, [] if row.is_repeat else [row.record_offset]))
             return

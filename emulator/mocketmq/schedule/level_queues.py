@@ -14,7 +14,6 @@ entries merged by due time. The delay offset is saved in the delivering transact
 """
 
 import heapq
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -26,7 +25,7 @@ import msgspec
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, RecordKind, StoredMessage
-from mocketmq.schedule.delivery import Delivery
+from mocketmq.schedule.delivery import Delivery, skip_undeliverable
 from mocketmq.schedule.ledger import DueMessage
 from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
@@ -36,8 +35,6 @@ from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
-
-log = logging.getLogger(__name__)
 
 READ_AHEAD = 512
 
@@ -195,12 +192,7 @@ class LevelQueues:
         try:
             message = self._due(level, entry)
         except KeyError:  # in a store that was damaged
-            log.error(
-                "the delayed message at log offset %d is not delivered, because its queue %d does not exist",
-                entry.log_offset,
-                entry.real_queue_key,
-            )
-            batch.undelivered += 1
+            skip_undeliverable(batch, entry.log_offset, entry.real_queue_key)
             batch.execute(_INTERVENE, (entry.log_offset, "cancelled", batch.now_us))
         else:
             self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
