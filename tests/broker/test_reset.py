@@ -80,6 +80,22 @@ async def test_offsets_continue_after_a_reset(tmp_path: Path) -> None:
         assert sorted(bodies(await receive(broker))) == ["later", "now"]
 
 
+async def test_a_reset_writes_nothing_for_topics_deleted_before(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        deleted = (await send(broker, "before", topic="deleted", queue=0)).stored
+        await send(broker, "later", topic="deleted", queue=0, level=1)
+        await broker.reset.delete_topic("deleted")
+        at_deletion = rows(tmp_path, "SELECT * FROM queues WHERE topic = 'deleted'")
+        await send(broker, "kept", queue=0)
+        await broker.reset.all()
+        assert rows(tmp_path, "SELECT * FROM queues WHERE topic = 'deleted'") == at_deletion
+        assert broker.registry.topics.queue_of(TOPIC, 0).min_offset == 1
+        again = (await send(broker, "again", topic="deleted", queue=0)).stored
+        assert again.queue_offset == deleted.queue_offset + 1
+    async with running_broker(tmp_path) as broker:
+        assert bodies(await receive(broker, topic="deleted")) == ["again"]
+
+
 async def test_resetting_one_topic_leaves_the_others(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for topic in (TOPIC, "other"):
