@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from mmap import ACCESS_COPY, mmap
 from typing import Final, NamedTuple, cast
 
@@ -275,17 +276,18 @@ class RemotingConnection(asyncio.BufferedProtocol):
         """
         if self._requests.unbegun or _now_us() is not None:
             return False
-        if not self._dispatcher.begin_run(self._channel, run, self._reply):
+        size = sum(map(memory_of, run))
+        if not self._dispatcher.begin_run(self._channel, run, partial(self._reply, size)):
             return False
-        self._requests.begin_fast(run)
+        self._requests.begin_fast(len(run), size)
         return True
 
-    def _reply(self, run: Sequence[Command], responses: Sequence[Response]) -> None:
-        """Respond to requests on the fast path."""
+    def _reply(self, size: int, run: Sequence[Command], responses: Sequence[Response]) -> None:
+        """Respond to requests on the fast path that use ``size`` bytes of memory."""
         answers = self._dispatcher.counted_run(self._channel.share, run, responses)
         for command, answer in zip(run, answers, strict=True):
             self._answer(command, answer, None)
-        self._requests.end_fast(run)
+        self._requests.end_fast(len(run), size)
         if self._requests.is_fast_path_idle:
             self._end_turn()  # all responses are ready
         else:

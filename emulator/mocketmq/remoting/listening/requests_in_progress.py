@@ -5,7 +5,7 @@ polls have limits of their own, so that a client's other requests are still read
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from mocketmq.remoting.wire.command import Command
@@ -106,15 +106,15 @@ class RequestsInProgress:
         self._reading.discard(task)
         self._has_run()
 
-    def begin_fast(self, requests: Sequence[Command]) -> None:
-        """Add requests on the fast path."""
-        self._on_fast_path += len(requests)
-        self.running_bytes += sum(map(memory_of, requests))
+    def begin_fast(self, count: int, size: int) -> None:
+        """Add requests on the fast path that use ``size`` bytes of memory."""
+        self._on_fast_path += count
+        self.running_bytes += size
 
-    def end_fast(self, requests: Sequence[Command]) -> None:
+    def end_fast(self, count: int, size: int) -> None:
         """Remove answered requests from the fast path."""
-        self._on_fast_path -= len(requests)
-        self.running_bytes -= sum(map(memory_of, requests))
+        self._on_fast_path -= count
+        self.running_bytes -= size
         if not self._on_fast_path:
             self._fast_path_idle.set()
 
