@@ -244,7 +244,7 @@ def requests() -> list[bytes]:
     values = {str: "group", int: "1", bool: "true"}
     found: list[bytes] = []
     for code, request in REQUESTS.items():
-        names = [field[0] for field in READERS[code]._fields]
+        names = list(READERS[code].fields)
         kinds = get_type_hints(request.header, include_extras=True).values()
         ext = {
             name: FIELDS.get(name) or values.get(kind, "1") for name, kind in zip(names, kinds, strict=True)

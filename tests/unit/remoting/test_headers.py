@@ -210,11 +210,15 @@ def test_each_code_is_declared_once() -> None:
 @pytest.mark.parametrize("code", REQUESTS)
 def test_a_missing_mandatory_field_is_reported_by_its_name(code: int) -> None:
     reader = READERS[code]
-    whole = {name: "true" if allowed == "true or false" else "1" for name, _, allowed, *_ in reader._fields}
-    assert type(reader.read(whole)) is REQUESTS[code].header
-    for name, _, _, is_mandatory, _ in reader._fields:
+    header = REQUESTS[code].header
+    whole = {
+        name: "true" if allowed == "true or false" else "1" for name, (_, allowed) in reader.fields.items()
+    }
+    assert type(reader.read(whole)) is header
+    mandatory = len(whole) - len(header.__struct_defaults__)
+    for position, name in enumerate(whole):
         rest = {other: text for other, text in whole.items() if other != name}
-        assert _is_missed(code, rest, name) is is_mandatory
+        assert _is_missed(code, rest, name) is (position < mandatory)
 
 
 @pytest.mark.parametrize("code", FULL)
@@ -291,6 +295,16 @@ def test_any_fields_are_a_header_or_refused(code: RequestCode, changes: Ext) -> 
     except InvalidArgumentError:
         return
     assert type(header) is REQUESTS[code].header
+
+
+def test_only_so_many_texts_are_remembered() -> None:
+    read = REQUESTS[30].reader.read
+    first = "1000000"
+    assert read({"topic": "orders", "queueId": first}).queue_id == 1_000_000
+    references = sys.getrefcount(first)
+    for number in range(2_000_000, 2_002_000):
+        assert read({"topic": "orders", "queueId": str(number)}).queue_id == number
+    assert sys.getrefcount(first) < references
 
 
 def test_the_text_of_a_long_number_is_not_kept() -> None:

@@ -4,8 +4,7 @@ A field's name on the wire is its name in the class, converted to camel case, un
 another name. Fields without a default are mandatory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, get_type_hints
 
 import msgspec
@@ -43,12 +42,30 @@ class ConsumerGroupHeader(RequestHeader):
 
 
 _REMEMBERED: Final = 1_024
-"""Number of texts whose parsed numbers are cached, because most fields repeat from request to request."""
+"""Number of texts of a kind whose values are remembered, because most repeat from request to request."""
 _LONGEST_REMEMBERED: Final = 20
-"""Maximum length of a cached text, enough for any number. Spaces could make texts as long as a header."""
+"""Maximum length of a remembered text, enough for any number. Spaces could make texts as long as a header."""
+
+_Parser = Callable[[str], Any]
 
 
-def _integer(bits: int) -> Callable[[str], int]:
+class _Values(dict[str, Any]):
+    """Values by their texts. A text that is not remembered is parsed, which raises ValueError or KeyError."""
+
+    def __init__(self, parse: _Parser) -> None:
+        super().__init__()
+        self.parse = parse
+
+    def __missing__(self, text: str) -> Any:
+        value = self.parse(text)
+        if len(text) <= _LONGEST_REMEMBERED:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[text] = value
+        return value
+
+
+def _integer(bits: int) -> _Parser:
     limit = 1 << bits - 1
 
     def parse(text: str) -> int:
@@ -57,72 +74,75 @@ def _integer(bits: int) -> Callable[[str], int]:
             raise ValueError(text)
         return number
 
-    remembered = lru_cache(_REMEMBERED)(parse)
-    return lambda text: remembered(text) if len(text) <= _LONGEST_REMEMBERED else parse(text)
+    return parse
 
 
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 """Texts of booleans. C++ client 1.2.4 sends numbers; RocketMQ reads its 1 as false and breaks its batches."""
 
 
-@cache
 def _boolean(text: str) -> bool:
     return _BOOLEANS[text.lower()]
 
 
-_Parser = Callable[[str], Any]
-_KINDS: Final[dict[Any, tuple[_Parser | None, str]]] = {
+_KINDS: Final[dict[Any, tuple[_Values | None, str]]] = {
     str: (None, "text"),
-    int: (_integer(64), "a whole number of 64 bits"),
-    Int32: (_integer(32), "a whole number of 32 bits"),
-    bool: (_boolean, "true or false"),
+    int: (_Values(_integer(64)), "a whole number of 64 bits"),
+    Int32: (_Values(_integer(32)), "a whole number of 32 bits"),
+    bool: (_Values(_boolean), "true or false"),
 }
-"""The parser of each type (None for text), and a description of the allowed values."""
-_Field = tuple[str, _Parser | None, str, bool, Any]
-"""A field: name on the wire, parser (None for text), allowed values, whether it is mandatory, and default.
-
-Not a named tuple, because a named tuple takes twice as long to unpack.
-"""
+"""The values of each type by their texts (None for text), and a description of the allowed values."""
 
 
 class HeaderReader:
-    """Reads the headers of one kind of request."""
+    """Reads the headers of one kind of request.
+
+    ``fields`` has the values of each field by their texts (None for text), and the allowed values in words.
+    """
 
     def __init__(self, header: type[RequestHeader], names: Mapping[str, str]) -> None:
         self._header = header
-        self._fields = list(_fields(header, names))
+        self.fields: dict[str, tuple[_Values | None, str]] = {}  # by name on the wire
+        self._mandatory: list[tuple[str, _Values | None]] = []  # precede the optional ones in every class
+        self._optional: list[tuple[str, _Values | None, Any]] = []  # with their defaults
+        declared, defaults = header.__struct_fields__, header.__struct_defaults__
+        default_of = dict(zip(declared[len(declared) - len(defaults) :], defaults, strict=True))
+        kinds = get_type_hints(header, include_extras=True)
+        for name in declared:
+            kind = next(kind for kind in _KINDS if kinds[name] in (kind, kind | None))
+            first, *others = name.split("_")
+            wire = names.get(name, first + "".join(map(str.capitalize, others)))
+            values, _ = self.fields[wire] = _KINDS[kind]
+            if name in default_of:
+                self._optional.append((wire, values, default_of[name]))
+            else:
+                self._mandatory.append((wire, values))
 
     def read(self, ext: Mapping[str, str]) -> Any:
         """Read the header from ext fields. Unknown fields are ignored, because any request may have some.
 
         Raises InvalidArgumentError for an invalid field, and with RocketMQ's text for a missing one.
         """
-        values: list[Any] = []
-        get, append = ext.get, values.append
-        for name, read, allowed, is_mandatory, default in self._fields:
-            text = get(name)
-            if text is None:
-                if is_mandatory:
-                    raise InvalidArgumentError(name, None, allowed, f"the custom field <{name}> is null")
-                append(default)
-            elif read is None:
-                append(text)
-            else:
+        get = ext.get
+        try:
+            read = [ext[name] if values is None else values[ext[name]] for name, values in self._mandatory]
+            read += [
+                default if (text := get(name)) is None else text if values is None else values[text]
+                for name, values, default in self._optional
+            ]
+        except (ValueError, KeyError):
+            raise self._error(ext) from None
+        return self._header(*read)
+
+    def _error(self, ext: Mapping[str, str]) -> InvalidArgumentError:
+        """The error for the first field that is missing or invalid."""
+        for position, (name, (values, allowed)) in enumerate(self.fields.items()):
+            text = ext.get(name)
+            if text is None and position < len(self._mandatory):
+                return InvalidArgumentError(name, None, allowed, f"the custom field <{name}> is null")
+            if text is not None and values is not None:
                 try:
-                    append(read(text))
+                    values.parse(text)
                 except (ValueError, KeyError):
-                    raise InvalidArgumentError(name, text, allowed) from None
-        return self._header(*values)
-
-
-def _fields(header: type[RequestHeader], names: Mapping[str, str]) -> Sequence[_Field]:
-    declared, defaults = header.__struct_fields__, header.__struct_defaults__
-    default_of = dict(zip(declared[len(declared) - len(defaults) :], defaults, strict=True))
-    kinds = get_type_hints(header, include_extras=True)
-    fields: list[_Field] = []
-    for name in declared:
-        kind = next(kind for kind in _KINDS if kinds[name] in (kind, kind | None))
-        first, *others = name.split("_")
-        wire = names.get(name, first + "".join(map(str.capitalize, others)))
-        fields.append((wire, *_KINDS[kind], name not in default_of, default_of.get(name)))
-    return fields
+                    return InvalidArgumentError(name, text, allowed)
+        raise AssertionError("every field is valid")
