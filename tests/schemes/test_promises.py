@@ -1,5 +1,6 @@
 """Promises of every delay scheme: never early, never lost, precise to the millisecond, exactly once."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from mocketmq.message.message import Message
 from mocketmq.schedule.scheme import PendingFilter
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay import entry_table, pending_entries
+from mocketmq_compat.delay.schemes import SCHEMES
 from mocketmq_compat.delay.slots import item_places
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, scheme_of, send_in
@@ -189,6 +191,25 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
         assert schemes.pending == 0
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         assert (broker.schemes.pending, (await broker.mover.advance(10_000 * S)).fired) == (0, 0)
+
+
+async def test_a_reset_removes_copies_of_delivered_messages(scheme: TimedSchemeName, tmp_path: Path) -> None:
+    folder, copy = tmp_path / SCHEMES[scheme].folder, tmp_path / "copy"
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        begin_us = broker.clock.now_us()
+        await send_in(broker, 1_000)
+    shutil.copytree(folder, copy)
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert (await broker.mover.advance(S)).fired == 1
+        await broker.reset.all(begin_us)
+    shutil.rmtree(folder)
+    copy.rename(folder)
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await broker.reset.all()
+        assert broker.schemes.pending == 0
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert (broker.schemes.pending, (await broker.mover.advance(S)).fired) == (0, 0)
+    assert rows(tmp_path, "SELECT outcome FROM timed_messages") == [{"outcome": "delivered"}]
 
 
 async def test_a_half_message_is_kept_once(scheme: TimedSchemeName, tmp_path: Path) -> None:

@@ -7,19 +7,17 @@ removes.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.failpoint import pass_point
-from mocketmq.schedule.timed_scheme import KeptRecord
+from mocketmq.schedule.timed_scheme import NOTE_CLEARED, KeptRecord
 from mocketmq.store.batch import Batch
 from mocketmq.store.writer import Writer
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.marks import NOT_REMOVED, Marks
 from mocketmq_compat.delay.pending_entries import PendingEntries
 from mocketmq_compat.delay.store import DelayStore
-
-_NOTE_STAGED: Final = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
 
 
 @dataclass(eq=False, repr=False)
@@ -44,7 +42,7 @@ class StagedRecords:
 
         def note(batch: Batch) -> None:
             for entry in new:
-                batch.execute(_NOTE_STAGED, (*entry.identity, entry.due_ms))
+                batch.execute(NOTE_CLEARED, (*entry.identity, entry.due_ms))
 
         def write() -> None:
             for entry, content in new.items():

@@ -30,7 +30,7 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
 from mocketmq.schedule.scheme import ALL_PENDING, FileFigures, PendingFilter, SchemeContext
-from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
+from mocketmq.schedule.timed_scheme import NOTE_CLEARED, KeptRecord, NewestPage, TimedScheme
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
@@ -289,10 +289,13 @@ class StoredScheme(TimedScheme):
         self._remove(map(entry_of, messages))
 
     def clear(self, batch: Batch) -> None:
-        """Forget all pending messages on commit, except messages that are still being saved."""
+        """Forget all pending messages on commit, except messages that are still being saved.
+
+        Also removes records of messages that were settled before.
+        """
         entries = [*self.entries]
-        for entry in {entry.identity: entry for entry in entries}.values():
-            self.settle(batch, entry.identity, entry.due_ms, "cleared")
+        for entry in entries:
+            batch.execute(NOTE_CLEARED, (*entry.identity, entry.due_ms))
         batch.on_commit(partial(self._remove, entries, is_cleared=True))
 
     def _refuse_repeats(self, entries: Sequence[Entry]) -> None:

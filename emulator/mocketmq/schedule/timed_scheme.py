@@ -36,6 +36,8 @@ from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
 
+NOTE_CLEARED = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
+"""Records a message as removed by a reset or a restore, unless it is already settled."""
 _SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"
 _CANCELLED = "INSERT INTO interventions VALUES (?, ?, ?)"
 _SETTLED = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
