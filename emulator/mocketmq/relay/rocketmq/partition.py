@@ -37,6 +37,8 @@ _LOCK_POLL_S: Final = 0.5
 _MOST_SENDS: Final = 64
 """Maximum number of sends in flight."""
 _UNREADABLE: Final = (LookupError, ValueError)
+_Lane = tuple[str, str] | str
+"""Messages that are sent one after the other: a real topic and sharding key, or a single message's id."""
 
 
 @dataclass(eq=False, repr=False)
@@ -57,6 +59,7 @@ class RocketPartition:
         self.next_offset = 0
         self._judged: dict[str, RelayedMessage | UnfitMessageError | None] = {}  # None: refused already
         self._owed: list[RelayedMessage] = []  # sent, but not settled yet
+        self._failed: dict[_Lane, tuple[int, int]] = {}  # due time and number of the first unsent message
         self._sends = asyncio.Semaphore(_MOST_SENDS)
         self._committed_us = self._carried_us = 0
         self._trouble = ""
@@ -74,6 +77,7 @@ class RocketPartition:
                 hold = await self._locks.take(self.delayed)
         self._hold = hold
         self._owed.clear()
+        self._failed.clear()
         self._judged.clear()
         self._committed_us = self._carried_us = steady_us()
         with _errors_to_retry():
@@ -153,34 +157,48 @@ class RocketPartition:
         self.refused += 1
 
     async def forward(self, due: Sequence[RelayedMessage]) -> set[str]:
-        """Send these messages, in order within each sharding key, then settle them."""
+        """Send these messages, in order within each sharding key, then settle them.
+
+        After a failed send, later messages with its sharding key are not sent until the failed message is.
+        """
         self._hold.check()
         with _errors_to_retry():
             await self._settle()
-        lanes: dict[object, list[RelayedMessage]] = {}
+        lanes: dict[_Lane, list[RelayedMessage]] = {}
         for each in due:
             topic, message = to_send(each)
             key = message.properties.get(SHARDING_KEY)
             lanes.setdefault((topic, key) if key else each.id, []).append(each)
         left: list[RelayedMessage] = []
-        await _all(self._send_all(lane, left) for lane in lanes.values())
+        await _all(self._send_all(lane, messages, left) for lane, messages in lanes.items())
         self._owed += left
         with suppress(ClusterError):  # the next call begins by settling these messages
             await self._settle()
         return {each.id for each in left}
 
-    async def _send_all(self, lane: Sequence[RelayedMessage], left: list[RelayedMessage]) -> None:
-        """Send these messages in order, until one fails."""
-        for each in lane:
+    async def _send_all(
+        self, lane: _Lane, messages: Sequence[RelayedMessage], left: list[RelayedMessage]
+    ) -> None:
+        """Send these messages in order, until one fails or has to wait for an earlier failed message."""
+        for each in messages:
+            place = each.due_us, each.number
+            if place > self._failed.get(lane, place):
+                return
             async with self._sends:
-                if not self._hold.is_believed:
+                if not (self._hold.is_believed and await self._is_sent(each)):
+                    self._failed[lane] = place
                     return
-                try:
-                    await self._send(each)
-                except (ClusterError, *_UNREADABLE) as error:
-                    self._tell(str(error))
-                    return
+            if self._failed.get(lane) == place:
+                del self._failed[lane]
             left.append(each)
+
+    async def _is_sent(self, pending: RelayedMessage) -> bool:
+        try:
+            await self._send(pending)
+        except (ClusterError, *_UNREADABLE) as error:
+            self._tell(str(error))
+            return False
+        return True
 
     async def _send(self, pending: RelayedMessage) -> None:
         topic, message = to_send(pending)
