@@ -10,7 +10,7 @@ from mocketmq.broker.seeding.planting import Lag, Planted, Seed
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import SeedError, StoreUnavailableError
 from mocketmq.message.message import Message
-from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
+from mocketmq.message.properties import DELAY, TIMER_DELAY_MS, UNIQ_KEY
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -101,6 +101,28 @@ async def test_clients_may_send_meanwhile(anywhere: Path | str) -> None:
         assert sorted(found) == sorted(["before", *["seed"] * 300, *["sent"] * 300])
         first = found.index("seed")
         assert found[first : first + 300] == ["seed"] * 300  # one transaction
+
+
+async def test_seeds_with_ordering_keys_keep_their_numbers(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        now_us = broker.clock.now_us()
+        keys = [f"seed-{number}" for number in range(12)]
+        seeds = [
+            Seed(
+                Message(TOPIC, key.encode(), {UNIQ_KEY: key}),
+                now_us - 100 + number,
+                ordering_key=f"order-{number % 5}",
+                consumed_by=[GROUP] if number < 8 else (),
+            )
+            for number, key in enumerate(keys)
+        ]
+        assert (await broker.seeder.plant(seeds)).message_ids == keys
+        assert sorted(bodies(await receive(broker, 20))) == sorted(keys[8:])
+        message = Message(TOPIC, b"refused", {})
+        with pytest.raises(SeedError, match=rf"messages\[1\]\.failed\.{GROUP}"):
+            await broker.seeder.plant(
+                [Seed(message), Seed(message, ordering_key="order-1", failed={GROUP: 99})]
+            )
 
 
 async def test_progress_counts_over_all_queues(anywhere: Path | str) -> None:

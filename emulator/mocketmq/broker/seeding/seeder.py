@@ -158,8 +158,8 @@ class Seeder:
             message.born_us = seed.sent_us
         if seed.ordering_key is not None and message.queue_id is None:
             topic = await self._registry.used_topics.for_send(message.topic)
-            index = queue_of_group(seed.ordering_key, topic.writable_count)
-            message.queue_id = topic.writable_number(index)
+            writable = queue_of_group(seed.ordering_key, topic.writable_count)
+            message.queue_id = topic.writable_number(writable)
         message.door = DOOR
         accepted = await self._sender.intake.accept(message)
         due_us = self._due_us(seed, accepted, sent_us, now_us)
