@@ -137,6 +137,41 @@ def test_the_broker_recovers_by_itself_after_a_full_disk(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
+SYNC = """
+import os, resource, sys
+from pathlib import Path
+from mocketmq_compat.delay.sorted.sorted_store import SortedStore
+from tests.support.delayed_files import made
+store = SortedStore(Path(sys.argv[1]))
+def write(number, size):
+    file = made(f"K{number}", b"x" * size, number=number)
+    store.write(file.entry, file.content)
+write(1, 1000)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+try:
+    write(2, 9000)
+except OSError:
+    pass
+else:
+    raise AssertionError
+synced, fsync = set(), os.fsync
+def noted(fd):
+    fsync(fd)
+    synced.add(os.fstat(fd).st_ino)
+os.fsync = noted
+store.sync([])
+folder = Path(sys.argv[1], "db")
+assert synced == {path.stat().st_ino for path in (folder, *folder.glob("*.log"))}, synced
+"""
+
+
+def test_after_a_failed_write_the_other_records_of_the_group_are_synced(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SYNC, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 async def test_a_log_without_its_end_loses_its_last_record_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with running_broker(data, **SORTED) as broker:

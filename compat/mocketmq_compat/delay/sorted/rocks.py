@@ -14,6 +14,8 @@ from typing import Final
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, WriteBatch
 
+from mocketmq.store.disk import sync_path
+
 WRITE_BUFFER_BYTES: Final = 8 << 20
 CACHE_BYTES: Final = 8 << 20
 OPEN_FILES: Final = 512
@@ -106,9 +108,14 @@ class Rocks:
             file.flush()
 
     def sync(self) -> None:
+        """Make all writes so far durable."""
         if not self._has_failed:
             with self._system_errors():
                 self._open().flush_wal(True)
+            return
+        # After a failed write, RocksDB also refuses to sync its log, which has the writes before.
+        for path in (*self._path.glob("*.log"), self._path):
+            sync_path(path)
 
     def _open(self) -> Rdict:
         if self._database is None:
