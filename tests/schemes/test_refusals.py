@@ -10,12 +10,14 @@ import pytest
 from mocketmq.errors import EmulatorError, InternalError, StoreUnavailableError
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.schemes import SCHEMES
+from tests.broker.test_checked_halves import prepare
 from tests.process.delay_files import files_below
 from tests.support.brokers import Refusing, S, bodies, receive, running_broker, visible
 from tests.support.held_up import HeldMarks
 from tests.support.patience import HANGING_S
 from tests.support.second_directories import (
     HOUR_MS,
+    MS,
     in_order_of_delivery,
     listed,
     no_removal_left,
@@ -66,6 +68,53 @@ async def test_a_send_that_cannot_be_saved_is_refused_and_keeps_nothing(
         assert await listed(broker) == ["before", "after"]
         await broker.mover.advance(2 * 3_600 * S)
         assert await in_order_of_delivery(broker) == ["before", "after"]
+
+
+async def test_a_refused_send_whose_record_cannot_be_removed_is_not_pending(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await send_in(broker, HOUR_MS, "before")
+        engine = scheme_of(broker)
+        with monkeypatch.context() as patch:
+            for step in ("sync", "forget"):
+                patch.setattr(type(engine.store), step, refuse)
+            with pytest.raises(StoreUnavailableError):
+                await send_in(broker, HOUR_MS, "refused")
+            await engine.marked()
+            await engine.entries.refill()
+            assert await listed(broker) == ["before"]
+            assert (broker.schemes.pending, broker.schemes.file_figures().unremoved) == (1, 1)
+        await engine.tidy()
+        assert broker.schemes.file_figures().unremoved == 0
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert await listed(broker) == ["before"]
+        await broker.mover.advance(2 * 3_600 * S)
+        assert await in_order_of_delivery(broker) == ["before"]
+
+
+async def test_a_half_message_whose_record_was_refused_can_be_committed_again(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        due_ms = broker.clock.now_us() // MS + 60_000
+        await prepare(broker, __STARTDELIVERTIME=str(due_ms), UNIQ_KEY="half")
+        engine = scheme_of(broker)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(engine.store), "forget", refuse)
+            with monkeypatch.context() as once:
+                once.setattr(type(engine.store), "sync", refuse)
+                with pytest.raises(StoreUnavailableError):
+                    await broker.half_messages.decide("half", commit=True)
+            with pytest.raises(StoreUnavailableError, match="refused to remove"):
+                await broker.half_messages.decide("half", commit=True)
+        await engine.tidy()
+        await broker.half_messages.decide("half", commit=True)
+        assert broker.schemes.pending == 1
+        await engine.tidy()
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await broker.mover.advance(60 * S)
+        assert bodies(await visible(broker)) == ["half"]
 
 
 async def test_refused_marks_are_retried_and_repeat_no_delivery(

@@ -49,9 +49,17 @@ class GroupSaves(Chore):
     most_waiting = MAX_WAITING
 
     def __init__(
-        self, store: DelayStore, policy: Sync, saved: Callable[[Entry], None], quota_bytes: int = 0
+        self,
+        store: DelayStore,
+        policy: Sync,
+        saved: Callable[[Entry], None],
+        refused: Callable[[Sequence[Entry]], None],
+        quota_bytes: int = 0,
     ) -> None:
-        """``quota_bytes`` limits the disk space of all pending records; 0 means no limit."""
+        """``refused`` gets the entries of refused messages whose records the disk has kept.
+
+        ``quota_bytes`` limits the disk space of all pending records; 0 means no limit.
+        """
         super().__init__()
         self.in_flight: set[Entry] = set()
         self.failures = 0
@@ -60,6 +68,7 @@ class GroupSaves(Chore):
         self._quota_bytes = quota_bytes
         self._saving_bytes = 0
         self._saved = saved
+        self._refused = refused
         self._thread = ThreadPoolExecutor(1, "delay-saves")
         self._waiting: list[_Save] = []
         self._group_done: asyncio.Future[None]  # done when the current group, or else the next, is written
@@ -136,6 +145,8 @@ class GroupSaves(Chore):
                 outcomes = await loop.run_in_executor(self._thread, self._write_group, group)
             except Exception as defect:  # noqa: BLE001 - otherwise its callers would wait forever
                 outcomes = [defect] * len(group)
+            if refused := [save.entry for save, error in zip(group, outcomes, strict=True) if error]:
+                self._refused(await loop.run_in_executor(self._thread, self._remove, refused))
             self.in_flight.difference_update(save.entry for save in group)
             for (entry, _, done), error in zip(group, outcomes, strict=True):
                 is_awaited = not done.cancelled()
@@ -178,12 +189,16 @@ class GroupSaves(Chore):
             try:
                 self._store.sync(written)
             except OSError as error:
-                for entry in written:
-                    with suppress(OSError):
-                        self._store.remove_record(entry)
                 return [outcome or error for outcome in outcomes]
         pass_point("files.saved")
         return outcomes
+
+    def _remove(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Remove the records of refused messages. Returns the entries that the disk may have kept."""
+        try:
+            return self._store.forget(entries)
+        except Exception:  # noqa: BLE001 - the senders get the first error
+            return entries
 
 
 def _refusal(error: Exception) -> EmulatorError:

@@ -1,7 +1,8 @@
 """Marks the records of settled messages in a store, in the background of deliveries, and tidies the store.
 
 A message is settled when it is delivered, cancelled or reset. Its record is marked only once the settlement
-is durable, so that no power failure can leave a message that is neither delivered nor pending.
+is durable, so that no power failure can leave a message that is neither delivered nor pending. The records of
+refused messages, if the disk has kept any, are marked as well.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ GRACE_S: Final = 2.0
 """Longest wait for outstanding marks at a stop, in real seconds. The next start marks the rest."""
 AT_ONCE: Final = 256
 """Maximum number of records marked in one step."""
-NOT_REMOVED: Final = "the disk refused to remove delayed messages that were delivered"
+NOT_REMOVED: Final = "the disk refused to remove delayed messages that are no longer pending"
 """The error for records that must be removed before the next step, but are not."""
 
 
@@ -44,7 +45,7 @@ class Marks:
     _run: Callable[[Callable[[], Sequence[Entry]], ThreadPoolExecutor], Awaitable[Sequence[Entry]]]
 
     def __post_init__(self) -> None:
-        self.gone: set[Entry] = set()  # settled records that are not marked yet
+        self.gone: set[Entry] = set()  # records that are not pending, and not marked yet
         self._waiting: deque[Entry] = deque()  # the records of ``gone`` that are not being marked
         self._is_cleared = False  # whether a reset has happened since the last marks
         self._marking: asyncio.Task[None] | None = None

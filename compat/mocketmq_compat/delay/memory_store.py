@@ -39,13 +39,6 @@ class MemoryStore(BaseStore):
     def sync(self, entries: Iterable[Entry]) -> None:
         """Do nothing."""
 
-    def remove_record(self, entry: Entry) -> None:
-        with self._changing:
-            content = self._contents.pop(entry, None)
-            if content is not None:
-                self.disk_bytes -= self.disk_bytes_of(len(content))
-                self._order.remove(entry)
-
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
         return self._order.first(limit, without, self._changing)
 
@@ -69,13 +62,17 @@ class MemoryStore(BaseStore):
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         for entry in entries:
-            self.remove_record(entry)
+            with self._changing:
+                content = self._contents.pop(entry, None)
+                if content is not None:
+                    self.disk_bytes -= self.disk_bytes_of(len(content))
+                    self._order.remove(entry)
         return ()
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:  # noqa: ARG002 - see DelayStore
         """Remove the record, because memory has no quarantine."""
         self.damaged[kind] = self.damaged.get(kind, 0) + 1
-        self.remove_record(entry)
+        self.forget([entry])
 
     def by_second(self) -> Mapping[int, int]:
         with self._changing:

@@ -1,10 +1,10 @@
 """The entries of pending messages: their number, and the entries that are due next.
 
 The store has a record for each pending message, and also records of messages that are not pending: settled
-messages whose record is not marked yet, messages that are still being saved, and messages that a restore has
-written but not committed. :class:`ReadAhead` keeps the first entries in order of delivery in memory. When it
-runs out, a thread refills it from the store. So memory holds only these entries, however many messages are
-pending.
+and refused messages whose record is not marked yet, messages that are still being saved, and messages that a
+restore has written but not committed. :class:`ReadAhead` keeps the first entries in order of delivery in
+memory. When it runs out, a thread refills it from the store. So memory holds only these entries, however many
+messages are pending.
 """
 
 from bisect import bisect_left, insort

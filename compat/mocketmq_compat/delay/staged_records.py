@@ -63,7 +63,8 @@ class StagedRecords:
     async def remove(self) -> None:
         """Remove the records, because the restore failed."""
         staged = [*self._pending.staged]
-        await self._run(lambda: [self._store.remove_record(entry) for entry in staged])
+        kept = await self._run(lambda: self._store.forget(staged))
+        self._marks.mark_soon(kept)
         self._pending.staged.clear()
 
     def hand_over(self) -> list[Entry]:

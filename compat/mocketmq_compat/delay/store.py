@@ -69,9 +69,6 @@ class DelayStore(Protocol):
     def sync(self, entries: Iterable[Entry]) -> None:
         """Make all writes so far durable, including these entries."""
 
-    def remove_record(self, entry: Entry) -> object:
-        """Remove a record that could not be made durable, so that its sender can be refused."""
-
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
         """Return the first ``limit`` entries in order of delivery, except entries in ``without``.
 
@@ -97,7 +94,7 @@ class DelayStore(Protocol):
         """Yield every entry, in any order."""
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
-        """Mark these records as settled. Ignores unknown records.
+        """Remove these records, of settled and refused messages, or mark them. Ignores unknown records.
 
         Returns the records that the disk has refused to mark; the caller must retry them.
         """

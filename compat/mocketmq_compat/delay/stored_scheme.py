@@ -77,8 +77,10 @@ class StoredScheme(TimedScheme):
         self.name = name
         super().__init__(context)
         self.store = store
-        self.saves = GroupSaves(store, settings.delay_sync, self._saved, settings.delay_quota_bytes)
         self.marks = Marks(store, context.store.writer.synced, context.store.clock.now_us, self._in_thread)
+        self.saves = GroupSaves(
+            store, settings.delay_sync, self._saved, self.marks.mark_soon, settings.delay_quota_bytes
+        )
         self.entries = PendingEntries(store, self.saves, self.marks, self._in_thread, context.changed)
         self.tidying = Tidying(self.tidy)
         self.repeats = 0  # records not delivered, because their messages were already settled
@@ -143,7 +145,7 @@ class StoredScheme(TimedScheme):
         kept = self.kept(draft, queue, entry.due_us, number, now_us, writer.store_host)
         if is_new or not await self.has_kept(number, draft.unique_key):
             if not is_new:
-                await self._forget_cleared(entry.identity)
+                await self._remove_former(entry)
             began_us = steady_us()
             await self.saves.save(entry, content_of(kept, queue))
             writer.tell_stored([(self.context.parked_queue, 1, len(draft.body))], steady_us() - began_us)
@@ -153,25 +155,31 @@ class StoredScheme(TimedScheme):
         identity = number, key_hash(unique_key)
         if await self.was_cleared(identity):  # after a kill, the cleared message's record may still exist
             return False
-        return bool(await self._records_of(identity)) or identity in await self.settled([number])
+        is_saved = not self.marks.gone.issuperset(await self._records_of(identity))
+        return is_saved or identity in await self.settled([number])
 
     async def _records_of(self, identity: Identity) -> list[Entry]:
         found = await self._in_thread(partial(self.store.with_number, identity[0]))
         return [entry for entry in found if entry.identity == identity]
 
-    async def _forget_cleared(self, identity: Identity) -> None:
-        """Allow saving a message again after a restore has removed it, once its old record is gone.
+    async def _remove_former(self, entry: Entry) -> None:
+        """Allow saving a message again that a restore has removed, or whose former save was refused.
 
         A committed message is numbered by the log offset of its half message, which repeats after a restore.
+        Its old record must be gone first. Raises a StoreError.
         """
-        if not await self.was_cleared(identity):
+        was_cleared = await self.was_cleared(entry.identity)
+        if not was_cleared and entry not in self.marks.gone:
             return
-        records = await self._records_of(identity)
+        records = [entry, *await self._records_of(entry.identity)]
         self._remove(records)
         await self.marks.done()
         if not self.marks.gone.isdisjoint(records):
             raise StoreUnavailableError(NOT_REMOVED)
-        await self.context.store.writer.commit(lambda batch: batch.execute(_FORGET_CLEARED, identity))
+        if was_cleared:
+            await self.context.store.writer.commit(
+                lambda batch: batch.execute(_FORGET_CLEARED, entry.identity)
+            )
 
     def _saved(self, entry: Entry) -> None:
         self.entries.add(entry)

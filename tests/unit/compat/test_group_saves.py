@@ -28,7 +28,7 @@ class SlowStore(MemoryStore):
 
 async def test_a_record_is_saved_though_its_sender_is_cancelled() -> None:
     store, saved = SlowStore(), list[Entry]()
-    saves = GroupSaves(store, "always", saved.append)
+    saves = GroupSaves(store, "always", saved.append, lambda _: None)
     cancelled = asyncio.create_task(saves.save(FIRST, b"first"))
     await asyncio.to_thread(store.is_writing.wait)
     other = asyncio.create_task(saves.save(SECOND, b"second"))
@@ -50,7 +50,7 @@ async def test_a_record_is_saved_though_its_sender_is_cancelled() -> None:
 
 async def test_idle_waits_only_for_records_submitted_so_far() -> None:
     store = SlowStore()
-    saves = GroupSaves(store, "always", lambda _: None)
+    saves = GroupSaves(store, "always", lambda _: None, lambda _: None)
     await asyncio.wait_for(saves.idle(), 10)
     first = asyncio.create_task(saves.save(FIRST, b"first"))
     await asyncio.to_thread(store.is_writing.wait)

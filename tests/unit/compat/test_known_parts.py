@@ -1,6 +1,5 @@
 """A store that was closed knows its files at the next start, and reads only those that changed meanwhile."""
 
-import errno
 import os
 import stat
 from array import array
@@ -200,28 +199,6 @@ def test_a_stamp_has_room_for_every_inode(tmp_path: Path) -> None:
     part = KnownPart(stamp_of(os.stat_result(numbers, {"st_ctime_ns": 1})), ())
     save_known(tmp_path, "a", 0, [(1, part)])
     assert load_known(tmp_path, "a", 0).get(1, part.stamp) == part
-
-
-@pytest.mark.usefixtures("settled")
-def test_a_refused_message_in_an_unmarked_record_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As without the file: the record is still pending on the disk."""
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    other = made("M7", number=7, due_ms=FIRST_MS)
-    more = made("M8", number=8, due_ms=FIRST_MS + 1)
-    with closing(WheelStore(tmp_path)) as store:
-        store.write(other.entry, other.content)
-        store.write(more.entry, more.content)
-        with monkeypatch.context() as full:
-            full.setattr(store.folder, "write", refuse)
-            store.remove_record(more.entry)
-        assert store.count == 1
-    with closing(WheelStore(tmp_path)) as store:
-        assert (store.count, {*store.all()}) == (2, {other.entry, more.entry})
 
 
 @pytest.mark.parametrize("scheme", KINDS)

@@ -199,19 +199,6 @@ class DirectoryStore(BaseStore):
         """Sync all files with a single ``syncfs`` call where the system has it."""
         self.directory.sync(entries)
 
-    def remove_record(self, entry: Entry) -> None:
-        """Remove the file of a refused message."""
-        freed = self.directory.remove_file(entry)
-        with self._lock:
-            was_there = self._index.remove(entry)
-            self._count_excess(entry.second, was_there * BLOCK_BYTES - freed)
-            is_last = entry.second not in self._index.by_second
-            if is_last:
-                self._seen.forget(entry.second)
-                self._unlike.discard(entry.second)
-        if is_last:
-            self.directory.remove_second(entry.second)
-
     # Pending files
 
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
@@ -245,7 +232,7 @@ class DirectoryStore(BaseStore):
         kept: list[Entry] = []
         for entry in entries:
             try:
-                self.remove_record(entry)
+                self._remove(entry)
                 pass_point("files.removed")
             except OSError as error:
                 log.warning(
@@ -255,6 +242,18 @@ class DirectoryStore(BaseStore):
                 )
                 kept.append(entry)
         return kept
+
+    def _remove(self, entry: Entry) -> None:
+        freed = self.directory.remove_file(entry)
+        with self._lock:
+            was_there = self._index.remove(entry)
+            self._count_excess(entry.second, was_there * BLOCK_BYTES - freed)
+            is_last = entry.second not in self._index.by_second
+            if is_last:
+                self._seen.forget(entry.second)
+                self._unlike.discard(entry.second)
+        if is_last:
+            self.directory.remove_second(entry.second)
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
         """Move the file into the quarantine."""

@@ -111,10 +111,6 @@ class SlotStore(BaseStore):
             names = self._files.take_unsynced()
         sync(self.root, names)
 
-    def remove_record(self, entry: Entry) -> None:
-        """Mark the record of a refused message as settled."""
-        self.forget([entry])
-
     # Pending records
 
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:

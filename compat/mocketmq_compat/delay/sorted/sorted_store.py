@@ -91,10 +91,6 @@ class SortedStore(BaseStore):
         with self._lock:
             self._rocks.sync()
 
-    def remove_record(self, entry: Entry) -> None:
-        """Remove the record of a refused message."""
-        self.forget([entry])
-
     # Pending records
 
     def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:

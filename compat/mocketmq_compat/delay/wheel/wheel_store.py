@@ -81,7 +81,6 @@ class WheelStore(BaseStore):
         self._lock = threading.Lock()
         self._loaded_to_s = 0
         self._unreadable: set[int] = set()
-        self._refused: set[Entry] = set()  # refused messages whose records could not be marked
         self._is_closed = False
         self._open()
 
@@ -136,7 +135,6 @@ class WheelStore(BaseStore):
         """Save the known values of each file for the next start."""
         self.folder.sync(self._files)
         stamps, _ = self.folder.stamps()
-        unmarked = {start_of(entry) for entry in self._refused}  # files with wrong counts
         save_known(
             self.folder.root,
             _KIND,
@@ -144,7 +142,7 @@ class WheelStore(BaseStore):
             (
                 (start, KnownPart(stamps[start], (file.waiting, file.last_number)))
                 for start, file in self._files.items()
-                if start in stamps and stamps[start].size == file.size and start not in unmarked
+                if start in stamps and stamps[start].size == file.size
             ),
         )
 
@@ -210,16 +208,6 @@ class WheelStore(BaseStore):
     def sync(self, entries: Iterable[Entry]) -> None:
         """Sync all files with a single ``syncfs`` call where the system has it."""
         self.folder.sync({start_of(entry) for entry in entries})
-
-    def remove_record(self, entry: Entry) -> None:
-        """Mark the record of a refused message as settled; if that fails, hide the record until a restart."""
-        if self.forget([entry]):
-            with self._lock:
-                self._refused.add(entry)
-                file = self._files[start_of(entry)]
-                file.waiting -= 1
-                if file.loaded is not None:
-                    file.loaded.remove(entry)
 
     # Loading
 
@@ -292,7 +280,7 @@ class WheelStore(BaseStore):
                 self._put_aside(start, data, each)
             elif not each.size:
                 found.remove(each.entry)
-            elif each.entry not in self._refused:
+            else:
                 found.add(each.entry, each.offset)
 
     # Pending messages
