@@ -25,6 +25,8 @@ async def run_to_completion(work: Awaitable[T]) -> T:
     except asyncio.CancelledError:
         going.add_done_callback(log_defect)
         raise
+    finally:
+        del going  # the traceback of its error refers to this frame
 
 
 def completed(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:

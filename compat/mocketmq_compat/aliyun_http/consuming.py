@@ -87,7 +87,7 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
             try:
                 check_handle(handle, group, call.topic)
             except ReceiptError as error:
-                settled.failed.append((handle, error))
+                settled.failed.append((handle, error.with_traceback(None)))  # which refers to ``settled``
             else:
                 of_topic.append(handle)
         if of_topic:  # otherwise the group may not exist

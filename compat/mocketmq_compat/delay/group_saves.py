@@ -106,7 +106,10 @@ class GroupSaves(Chore):
         if self._writing is None:
             self._group_done = asyncio.get_running_loop().create_future()
             self._writing = asyncio.create_task(self._write(), name="delay-saves")
-        await done
+        try:
+            await done
+        finally:
+            del done  # the traceback of its error refers to this frame
 
     async def idle(self) -> None:
         """Wait until all records submitted so far are saved or refused."""
@@ -180,7 +183,7 @@ class GroupSaves(Chore):
             try:
                 self._store.write(entry, content)
             except OSError as error:
-                outcomes.append(error)
+                outcomes.append(error.with_traceback(None))  # which refers to ``outcomes``
             else:
                 outcomes.append(None)
                 written.append(entry)

@@ -304,23 +304,22 @@ class FaultRules:
         Raises the errors of ``act`` and of the rule, and Unanswered.
         """
         fault, late_us = injection
-        key, answer, error = attributes.unique_key, None, None
-        if not fault.is_before:
-            try:
-                answer = await act()
-                key = key or key_of(answer)
-            except EmulatorError as refused:
-                error = refused
-        await self.record_request(injection, attributes, key)
+        key = attributes.unique_key
+        if fault.is_before:
+            await self.record_request(injection, attributes, key)
+            await fault.carry_out(late_us)
+            return await act()
+        try:
+            answer = await act()
+        except EmulatorError:
+            await self.record_request(injection, attributes, key)
+            with suppress(InjectedError):
+                await fault.carry_out(late_us)
+            raise
+        await self.record_request(injection, attributes, key or key_of(answer))
         try:
             await fault.carry_out(late_us)
         except InjectedError as injected:
-            if error is not None:
-                raise error from None
             injected.answer = answer
             raise
-        if fault.is_before:
-            return await act()
-        if error is not None:
-            raise error
-        return answer  # type: ignore[return-value]
+        return answer

@@ -45,7 +45,7 @@ async def acknowledge(call: Call) -> Any:
         try:
             call.broker.settler.check_broker(group, handle)
         except (BrokerDownError, ReceiptError) as refusal:
-            failed[handle] = refusal
+            failed[handle] = refusal.with_traceback(None)  # which refers to ``failed``
     handles = [handle for handle in dict.fromkeys(handles) if handle not in failed]
     settled = await call.broker.settler.acknowledge(group, handles)
     call.broker.renewals.drop(group, handles)

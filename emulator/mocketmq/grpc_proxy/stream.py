@@ -256,6 +256,7 @@ class Stream:
         if not self.is_open:
             return
         self.is_open = False
+        self._error = None  # its traceback refers to this stream
         self._rest = _NOTHING
         if self.expiry is not None:
             self.expiry.cancel()

@@ -168,16 +168,25 @@ class Dispatcher:
                 channel.hang_up(str(fault))
             return None
         except Exception as error:  # noqa: BLE001 - every error is returned to the client
-            refusal = as_emulator_error(error)
-            if isinstance(refusal, QueueNotFoundError):
-                refusal = at_broker(refusal, channel.share)
-            response = refused(refusal, self._settings.server_version)
-            if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
-                given = refusal.answer  # if the handler itself refused the send, keep its refusal
-                is_stored = given.code == ResponseCode.SUCCESS
-                response = replace(given, code=response.code, remark=response.remark) if is_stored else given
+            response = self._refuse(channel, error)
         was_held = self.long_poll(command.code) is not None and self._broker.polls.has_held
         return self.counted(channel.share, command, response, was_held=was_held)
+
+    def _refuse(self, channel: RemotingChannel, error: Exception) -> Response:
+        """Make the response to a failed request.
+
+        ``answer`` must not assign the error to a variable: the error's traceback refers to that variable's
+        frame, so the request would stay in memory until the garbage collector runs.
+        """
+        refusal = as_emulator_error(error)
+        if isinstance(refusal, QueueNotFoundError):
+            refusal = at_broker(refusal, channel.share)
+        response = refused(refusal, self._settings.server_version)
+        if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
+            given = refusal.answer  # if the handler itself refused the send, keep its refusal
+            is_stored = given.code == ResponseCode.SUCCESS
+            response = replace(given, code=response.code, remark=response.remark) if is_stored else given
+        return response
 
     async def _serve_with_faults(
         self, channel: RemotingChannel, command: Command, may_wait: bool

@@ -138,6 +138,6 @@ def tell(promises: Sequence[Promise]) -> None:
 
 
 def reject(done: Waiter, error: EmulatorError) -> None:
-    """Give the waiter an error."""
+    """Give the waiter an error, without its traceback, which refers to the waiter."""
     if not done.done():
-        done.set_exception(error)
+        done.set_exception(error.with_traceback(None))

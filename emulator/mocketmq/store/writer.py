@@ -127,6 +127,8 @@ class Writer:
             return await done
         except asyncio.CancelledError as error:
             cancelled = error
+        finally:
+            del done  # the traceback of its error refers to this frame
         try:  # below the `except`, because compiled modules must not wait in one
             await self._finish_waiting()
             raise cancelled

@@ -11,6 +11,7 @@ the upper bits of the times taken.
 
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
@@ -110,12 +111,11 @@ def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Recei
 
 
 def _parts(handle: str) -> tuple[int, int, int, int, int]:
-    try:
+    with suppress(ValueError):  # not `except`, from which the ReceiptError would take a traceback
         log_offset, times, for_group, for_topic, *pop = (int(part, 16) for part in handle.split("-"))
         [pop_ms] = pop or [0]
-    except ValueError:
-        raise ReceiptError(f"receipt {shorten(handle)} was not issued by this broker") from None
-    return log_offset, times, for_group, for_topic, pop_ms
+        return log_offset, times, for_group, for_topic, pop_ms
+    raise ReceiptError(f"receipt {shorten(handle)} was not issued by this broker")
 
 
 def _check(name: str) -> int:

@@ -215,6 +215,6 @@ def valid(
             check(handle)
             receipt = find_receipt(group, handle, now_us)
         except ReceiptError as error:
-            settled.failed.append((handle, error))
+            settled.failed.append((handle, error.with_traceback(None)))  # which refers to ``settled``
         else:
             yield handle, receipt

@@ -210,7 +210,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             commands = self._reader.feed(data)
         except FrameError as error:
             commands, self._is_broken = error.before, True
-            why: object = error
+            why = str(error)
             if not self.frames and is_http(data):
                 self._transport.write(ANSWER)
                 why = WRONG_PORT
