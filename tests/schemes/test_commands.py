@@ -232,6 +232,8 @@ def test_unfinished_record_of_a_running_broker_is_no_damage(
     assert mocketmq("ls", "--dir", tmp_path).stderr == ""
     page = answer("ls", "--dir", tmp_path)
     assert ([each["message_id"] for each in page["messages"]], page["problems"]) == (["whole"], [])
+    done = answer("import", "--data", tmp_path / "new", "--timed-scheme", "directories", tmp_path)
+    assert (done["imported"], done["problems"]) == (1, [])
 
 
 @pytest.mark.parametrize(("scheme", "magic"), [("wheel", WHEEL_MAGIC), ("slots", SLOTS_MAGIC)])

@@ -10,7 +10,7 @@ from mocketmq.message.message_id import Identity
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.lock import LOCK_FILE, DirectoryLock
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, encode
-from mocketmq_compat.delay.inspection import FolderProblem, InspectionProgress
+from mocketmq_compat.delay.inspection import UNFINISHED, FolderProblem, InspectionProgress
 from mocketmq_compat.delay.parked_message import message_in
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from mocketmq_compat.delay.store import DelayStore
@@ -132,7 +132,8 @@ def _import(target: NewMessages, sources: Sequence[SchemeFolder], progress: Insp
     for source in sources:
         for each in SCHEMES[source.scheme].read_messages(source.folder, progress):
             if isinstance(each, FolderProblem):
-                problems.append(each)
+                if each.kind != UNFINISHED:
+                    problems.append(each)
                 continue
             try:
                 if target.add_message(each.message):
