@@ -84,6 +84,21 @@ async def test_deliveries_continue_while_an_intervention_waits_for_its_sync(
         await acting
 
 
+async def test_deliveries_continue_while_a_message_that_cancels_another_waits_for_its_sync(
+    disk: HeldDisk, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path, timed_scheme="slots") as broker:
+        key = (await send(broker, TIMER_DELAY_MS="60000")).stored.unique_key
+        disk.hold()
+        sending = asyncio.ensure_future(send(broker, TIMER_DEL_UNIQKEY=key, TIMER_DELAY_MS="1"))
+        await _begun(disk)
+        assert not broker.timer.lock.locked()
+        assert not sending.done()
+        assert broker.schemes.pending == 0
+        disk.is_free.set()
+        await sending
+
+
 async def test_group_is_usable_while_its_deletion_waits_for_its_sync(disk: HeldDisk, tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.groups.for_use(GROUP)

@@ -170,6 +170,16 @@ async def test_the_wait_of_a_cancelled_message_ends(
     assert park.attributes["mocketmq.outcome"] == "cancelled"
 
 
+async def test_the_wait_of_a_message_that_another_message_cancels_ends(collector: Collector) -> None:
+    async with running_api(otlp_endpoint=collector.url, timed_scheme="slots") as api:
+        sent = await api.send(delay="1m")
+        await send(api.emulator.broker, TIMER_DEL_UNIQKEY=sent["message_id"], TIMER_DELAY_MS="1")
+        await collector.arrived("send", "send", "park")
+    park = collector.span("park")
+    assert park.attributes["messaging.message.id"] == sent["message_id"]
+    assert park.attributes["mocketmq.outcome"] == "cancelled"
+
+
 async def test_a_message_that_fails_is_settled_each_time_and_ends_in_error(
     api: Api, collector: Collector
 ) -> None:

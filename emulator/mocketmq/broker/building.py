@@ -214,7 +214,8 @@ async def _open_schedule(
         parked_queue,
         timer.changed,
         broker.registry.statistics.delivered,
-        timer.lock,
+        timer.intervention,
+        schemes.cancel_all,
         held.catch,
     )
     profile = profile_named(settings.profile, started_us)

@@ -4,10 +4,10 @@ There are two kinds: the level queues, for the fixed delay levels, and schemes t
 absolute due times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`).
 """
 
-import asyncio
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -195,6 +195,7 @@ class SchemeContext:
     parked_queue: Queue  # the queue shown for pending messages outside of the store
     changed: Callable[[], None]  # call it when a message is due earlier than all others
     on_delivered: DeliveryListener
-    leaving: asyncio.Lock  # the timer's lock, to hold while messages leave the scheme
+    intervention: Callable[[], AbstractAsyncContextManager[None]]  # of the timer
+    cancel_all: Callable[[Sequence[StoredMessage]], Awaitable[int]]  # of the scheme set, in an intervention
     catch: Catch  # lets an injected fault hold a delivery
     numbers: Numbers = field(default_factory=Numbers)

@@ -282,11 +282,12 @@ class Slots(StoredScheme):
             return await super().keep(draft, queue, due_us, number)
         unique_key = name.removeprefix(f"{queue.topic}+")
         keys = {each.key for each in self.context.topics.get(queue.topic).queues}
-        async with self.context.leaving:
+        async with self.context.intervention():
             found = [one for one in await self.find_by_key(unique_key) if one.real_queue_key in keys]
-            cancelled = await self.context.store.writer.commit(partial(self.cancel, messages=found))
-        if not cancelled and number is None:  # with a number, perhaps a repeated commit of a half message
-            raise not_pending(unique_key)
+            cancelled = await self.context.cancel_all(found)
+            # With a number, this is perhaps a repeated commit of a half message.
+            if not cancelled and number is None:
+                raise not_pending(unique_key)
         number = self.context.numbers.next() if number is None else number
         now_us = self.context.store.clock.now_us()
         return self.kept(draft, queue, due_us, number, now_us, self.context.store.writer.store_host)
