@@ -1,14 +1,17 @@
 """The engine fills its read-ahead from the store while other threads change the store."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Container
 from pathlib import Path
 
 import pytest
 
+from mocketmq.errors import StoreUnavailableError
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.delayed_file import Entry
-from tests.support.brokers import S, running_broker
+from tests.support.brokers import S, running_broker, send
 from tests.support.held_up import HeldMarks
 from tests.support.second_directories import HOUR_MS, in_order_of_delivery, scheme_of, send_in
 
@@ -42,3 +45,29 @@ async def test_entries_marked_during_a_refill_do_not_reappear(
         await broker.mover.advance(2 * HOUR_MS * 1_000)
         assert await in_order_of_delivery(broker) == ["delivered", "waits"]
         assert (engine.pending, engine.repeats) == (0, 0)
+
+
+async def test_while_a_refill_fails_other_deliveries_continue(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> list[Entry]:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        engine = scheme_of(broker)
+        engine.entries.read_ahead.size = 1
+        for number in range(6):
+            await send_in(broker, 60_000 + number, str(number))
+        first = await broker.schemes.page(-1, 5)
+        await send(broker, "level", level=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(engine.store), "first_records", refuse)
+            async with broker.timer.lock:
+                assert await broker.schemes.cancel_all(first) == 5
+            assert engine.entries.read_ahead.needs_refill
+            assert (await broker.mover.advance(S)).fired == 1
+            with pytest.raises(StoreUnavailableError, match=os.strerror(errno.EIO)):
+                await broker.mover.advance(60 * S)
+            assert broker.schemes.pending == 1
+        await broker.mover.advance(60 * S)
+        assert await in_order_of_delivery(broker) == ["level", "5"]

@@ -9,6 +9,7 @@ messages are pending.
 
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any, Final
@@ -174,10 +175,15 @@ class PendingEntries:
         return was_first
 
     def first(self) -> Entry | None:
-        """Return the first entry in order of delivery; None without pending messages."""
+        """Return the first entry in order of delivery; None without pending messages.
+
+        If the store cannot be read, this may be a bound or the entry of a settled message, due earlier.
+        ``due`` then reports the error.
+        """
         if self.read_ahead.needs_refill:
             # Runs on the event loop, because it is rare: only after many cancellations.
-            self.read_ahead.end_refill(self._read_first())
+            with suppress(OSError):
+                self.read_ahead.end_refill(self._read_first())
         return self.read_ahead.first()
 
     def first_or_saving(self) -> Entry | None:

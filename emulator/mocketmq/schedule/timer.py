@@ -178,27 +178,28 @@ class Timer:
         is_failing = False
         while True:
             self._changed.clear()
-            due_us = self.next_due_us()
-            wait_s = None if due_us is None else self._clock.seconds_until(due_us)
-            if wait_s == 0:
-                try:
+            try:
+                due_us = self.next_due_us()
+                wait_s = None if due_us is None else self._clock.seconds_until(due_us)
+                if wait_s == 0:
                     async with self.lock:
                         await self._fire(self._clock.now_us())
-                except Exception as error:  # a defect must not stop all deliveries
-                    if not is_failing:
-                        is_known = isinstance(error, EmulatorError)
-                        log.error(
-                            "delivery of due messages failed, retrying every %g s: %s",
-                            RETRY_S,
-                            error,
-                            exc_info=None if is_known else error,
-                        )
-                    is_failing = True
-                    wait_s = self._retry_s
-                else:
-                    if is_failing:
-                        log.warning("delivery of due messages works again")
-                    is_failing = False
+            except Exception as error:  # a defect must not stop all deliveries
+                if not is_failing:
+                    is_known = isinstance(error, EmulatorError)
+                    log.error(
+                        "delivery of due messages failed, retrying every %g s: %s",
+                        RETRY_S,
+                        error,
+                        exc_info=None if is_known else error,
+                    )
+                is_failing = True
+                wait_s = self._retry_s
+            else:
+                if is_failing:
+                    log.warning("delivery of due messages works again")
+                is_failing = False
+                if wait_s == 0:
                     continue
             try:
                 async with asyncio.timeout(

@@ -1,6 +1,8 @@
 """The timer delivers everything in order of due time, from any source, and nothing early."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,6 +15,7 @@ from mocketmq.schedule.timer import RETRY_S, Arrive, Due, DueNow, DueSource, Tim
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.writer import Writer
+from tests.support.patience import PATIENCE_S
 
 NOW_US = 1_700_000_000_000_000
 
@@ -195,3 +198,22 @@ async def test_a_failed_batch_is_retried(
         await timer.close()
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "no space left" in caplog.text
+
+
+async def test_a_due_time_that_cannot_be_read_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    class Unreadable(Source):
+        def next_due_us(self) -> int | None:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().next_due_us()
+
+    source = Unreadable("a", [], 0)
+    source.failures = 2
+    async with timer_of(Clock(0, NOW_US), source, retry_s=0.001) as timer:
+        task = timer.start()
+        async with asyncio.timeout(PATIENCE_S):
+            await source.done.wait()
+        assert not task.done()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert os.strerror(errno.EIO) in caplog.text
