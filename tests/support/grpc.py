@@ -150,14 +150,17 @@ class GrpcClient:
             f"/{SERVICE}/Telemetry", Cardinality.STREAM_STREAM, command, command, metadata=self.metadata
         )
         async with stream as call:
-            yield Telemetry(call, self.patience_s)
-            await call.cancel()
+            telemetry = Telemetry(call, self.patience_s)
+            yield telemetry
+            if not telemetry.is_half_closed:
+                await call.cancel()
 
 
 class Telemetry:
     """An open Telemetry stream."""
 
     def __init__(self, call: Any, patience_s: float) -> None:
+        self.is_half_closed = False
         self._call = call
         self._patience_s = patience_s
 
@@ -182,6 +185,11 @@ class Telemetry:
         return await self.settings(
             client_type=2, subscription={"group": {"name": group}, "subscriptions": [entry]}
         )
+
+    async def half_close(self) -> None:
+        """Send nothing more. The server must end the stream."""
+        self.is_half_closed = True
+        await self._call.end()
 
     async def command(self) -> Any:
         """Return the server's next command."""

@@ -153,6 +153,18 @@ class Service:
         )
         writing = asyncio.create_task(_write(exchange, client))
         try:
+            await self._serve_commands(exchange, client)
+            await client.commands.join()  # one of the last commands may tell the client to reconnect
+        finally:
+            writing.cancel()
+            if self._clients.gone(client):
+                self._broker.lite_subscriptions.leave(client.client_id)
+                # In a separate task, because this one may be cancelled.
+                self._begin(self._broker.renewals.release(client.client_id))
+
+    async def _serve_commands(self, exchange: Exchange, client: GrpcClient) -> None:
+        """Serve the client's commands until it sends nothing more or is refused. Raises StatusError."""
+        try:
             while (command := await exchange.read()) is not None:
                 exchange.end()
                 kind = command.WhichOneof("command")
@@ -160,18 +172,8 @@ class Service:
                     client.commands.put_nowait(self._answer_settings(exchange, client, command.settings))
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
-            writing.cancel()
-            while not client.commands.empty():  # one of these commands may tell the client to reconnect
-                await exchange.send(client.commands.get_nowait())
         except (AccessError, GrpcError) as error:
-            writing.cancel()
-            await exchange.send(set_status(Command(), code_of(error), str(error)))
-        finally:
-            writing.cancel()
-            if self._clients.gone(client):
-                self._broker.lite_subscriptions.leave(client.client_id)
-                # In a separate task, because this one may be cancelled.
-                self._begin(self._broker.renewals.release(client.client_id))
+            client.commands.put_nowait(set_status(Command(), code_of(error), str(error)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work in the background."""
@@ -250,6 +252,7 @@ async def _write(exchange: Exchange, client: GrpcClient) -> None:
     with suppress(StatusError):
         while True:
             await exchange.send(await client.commands.get())
+            client.commands.task_done()
 
 
 def _told(error: Exception) -> tuple[int, str]:

@@ -187,8 +187,6 @@ class Stream:
 
         Raises StatusError if the client has disconnected.
         """
-        while self._writing is not None and not self._writing.done():
-            await asyncio.shield(self._writing)
         if not self.is_connected:
             raise StatusError(Status.UNAVAILABLE, "the client disconnected")
         if not self.is_open:

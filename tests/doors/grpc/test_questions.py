@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from mocketmq.grpc_proxy import questions
 from mocketmq.grpc_proxy.messages import message_class
 from tests.support.api import Api
-from tests.support.grpc import Telemetry, running_grpc
+from tests.support.grpc import Telemetry, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import connected
 
@@ -157,3 +158,19 @@ async def test_client_properties_beyond_the_limits_end_the_stream(properties: di
                     client_type=1, publishing={"topics": []}, client_properties=properties
                 )
         assert refused.value.status is Status.INVALID_ARGUMENT
+
+
+async def test_a_client_that_sends_nothing_more_gets_all_commands_whole() -> None:
+    narrow = Configuration(http2_connection_window_size=1 << 16, http2_stream_window_size=1 << 16)
+    async with (
+        running_grpc() as (_, client),
+        grpc_client(client.port, config=narrow) as slow,
+        slow.telemetry() as telemetry,
+    ):
+        for name in ("one", "two"):
+            settings = {"user_agent": {"hostname": name * (1 << 16)}, "publishing": {}}
+            await telemetry.say(message_class("TelemetryCommand")(settings=settings))
+        await telemetry.half_close()
+        await client.call("Heartbeat")  # by its answer, the broker has read all of it
+        for name in ("one", "two"):
+            assert (await telemetry.command()).settings.user_agent.hostname == name * (1 << 16)
