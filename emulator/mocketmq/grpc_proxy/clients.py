@@ -1,9 +1,8 @@
 """The registry of connected gRPC clients by Telemetry stream, and the broker's requests to them."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
@@ -21,6 +20,7 @@ from mocketmq.broker.registry.clients import (
 )
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import ClientFailedError, ClientOfflineError
+from mocketmq.grpc_proxy.command_queue import CommandQueue
 from mocketmq.grpc_proxy.fault_injection import DOOR
 from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.questions import Command, Questions, running_info
@@ -41,7 +41,10 @@ RECONNECT_US: Final = 30 * US_PER_S
 
 @dataclass(eq=False, repr=False)
 class GrpcClient:
-    """A client's Telemetry stream, which carries the broker's requests; ``commands`` wait to be sent."""
+    """A client's Telemetry stream, which carries the broker's requests.
+
+    While the client reads too little of its ``commands``, it does not get further requests.
+    """
 
     door = DOOR
 
@@ -50,6 +53,7 @@ class GrpcClient:
     language: str
     release: str  # version of the client's SDK
     remote: str
+    commands: CommandQueue
     _local: RegisteredBroker | None = None
 
     def __post_init__(self) -> None:
@@ -60,8 +64,7 @@ class GrpcClient:
         self.properties: Mapping[str, str] = {}  # the application's description of itself
         self.is_lite = False  # whether the client consumes lite topics
         self.told_us: int | None = None  # when the client was told to reconnect, in real time
-        self.commands: asyncio.Queue[Any] = asyncio.Queue()
-        self.questions = Questions(self.client_id, self.commands.put_nowait)
+        self.questions = Questions(self.client_id, self.commands.put)
 
     @property
     def broker_index(self) -> int | None:
@@ -80,7 +83,7 @@ class GrpcClient:
         recover = command.recover_orphaned_transaction_command
         recover.message.CopyFrom(message_out(self._broker, half, queue.topic))
         recover.transaction_id = half.unique_key
-        self.commands.put_nowait(command)
+        self.commands.put(command)
 
     def reconnect(self) -> None:
         """Tell the client to reconnect."""
@@ -91,7 +94,7 @@ class GrpcClient:
         """Tell the client that another client of its group has taken over a lite topic."""
         command = Command()
         command.notify_unsubscribe_lite_command.lite_topic = lite_topic
-        self.commands.put_nowait(command)
+        self.commands.put(command)
 
     @property
     def is_reconnecting(self) -> bool:

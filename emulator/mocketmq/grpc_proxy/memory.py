@@ -31,7 +31,7 @@ class MemoryLimits(msgspec.Struct, frozen=True):
     held: int = MAX_HELD_BYTES
     """Limit on running and incomplete requests of all connections."""
     unread: int = 32 << 20
-    """Limit on messages in transit to all clients. Sending a message takes twice its size."""
+    """Limit on messages and commands in transit to all clients. Sending one takes twice its size."""
     still_us: int = int(TURN_S * US_PER_S)
 
 
@@ -159,19 +159,23 @@ class Memory:
 
     @property
     def room(self) -> int:
-        """Number of bytes of messages that may now be read from the store for clients."""
+        """Number of bytes that further messages and commands for clients may take now."""
         return max(self.limits.unread - self.unread, 0)
 
     def refuse_messages(self) -> NoReturn:
         """Raise GrpcError, and close connections that do not read their responses."""
+        self.close_slow_readers()
+        raise GrpcError(Code.TOO_MANY_REQUESTS, "unread messages use too much memory; retry later")
+
+    def close_slow_readers(self) -> None:
+        """Close connections that do not read their responses, because others need the memory."""
         now_us = steady_us()
         for each in list(self.connections):
             if each.unread and now_us - each.wrote_us >= self.limits.still_us:
                 each.abort(f"the client has not read its messages: {each.unread} bytes unread")
-        raise GrpcError(Code.TOO_MANY_REQUESTS, "unread messages use too much memory; retry later")
 
     def unsent(self, connection: MeteredConnection, size: int) -> None:
-        """Count messages in transit to a client; with a negative size, stop counting them."""
+        """Count messages or commands in transit to a client; with a negative size, stop counting them."""
         if not connection.unread:
             connection.wrote_us = steady_us()  # an idle client had nothing to read until now
         connection.unread += size

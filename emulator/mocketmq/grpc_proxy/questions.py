@@ -28,9 +28,9 @@ Command: Any = message_class("TelemetryCommand")
 
 
 class Questions:
-    """The requests to one client; ``send`` writes a command to its stream."""
+    """The requests to one client; ``send`` writes a command to its stream, or returns False."""
 
-    def __init__(self, name: str, send: Callable[[Any], None]) -> None:
+    def __init__(self, name: str, send: Callable[[Any], bool]) -> None:
         self._name = name
         self._send = send
         self._nonces = itertools.count()
@@ -75,7 +75,10 @@ class Questions:
         nonce = question.nonce = str(next(self._nonces))
         answer = self._open[nonce] = asyncio.get_running_loop().create_future()
         try:
-            self._send(command)
+            if not self._send(command):
+                raise ClientFailedError(
+                    f"{self._name} cannot be asked: unread messages use too much memory; retry later"
+                )
             async with asyncio.timeout(ANSWER_S):
                 return await answer
         except TimeoutError:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -24,6 +23,7 @@ from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.client_limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_REQUEST_BYTES
 from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, Status, StatusError, code_of, set_status
+from mocketmq.grpc_proxy.command_queue import CommandQueue
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.exchange import Exchange, TappedExchange
 from mocketmq.grpc_proxy.fault_injection import serve_with_faults
@@ -143,20 +143,23 @@ class Service:
         except RefusedError as error:
             await exchange.send(set_status(Command(), code_of(error), str(error)))
             return
+        commands = CommandQueue(exchange, self._memory)
         client = GrpcClient(
             self._broker,
             exchange.client_id,
             exchange.header("x-mq-language") or "OTHER",
             exchange.header("x-mq-client-version"),
             exchange.remote,
+            commands,
             exchange.local,
         )
-        writing = asyncio.create_task(_write(exchange, client))
+        writing = asyncio.create_task(commands.write())
         try:
             await self._serve_commands(exchange, client)
-            await client.commands.join()  # one of the last commands may tell the client to reconnect
+            await commands.sent()  # one of the last commands may tell the client to reconnect
         finally:
             writing.cancel()
+            commands.drop()
             if self._clients.gone(client):
                 self._broker.lite_subscriptions.leave(client.client_id)
                 # In a separate task, because this one may be cancelled.
@@ -169,11 +172,11 @@ class Service:
                 exchange.end()
                 kind = command.WhichOneof("command")
                 if kind == "settings":
-                    client.commands.put_nowait(self._answer_settings(exchange, client, command.settings))
+                    _answer(client, self._answer_settings(exchange, client, command.settings))
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
         except (AccessError, GrpcError) as error:
-            client.commands.put_nowait(set_status(Command(), code_of(error), str(error)))
+            _answer(client, set_status(Command(), code_of(error), str(error)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work in the background."""
@@ -247,12 +250,9 @@ class Service:
             )
 
 
-async def _write(exchange: Exchange, client: GrpcClient) -> None:
-    """Send the client's commands until it has disconnected."""
-    with suppress(StatusError):
-        while True:
-            await exchange.send(await client.commands.get())
-            client.commands.task_done()
+def _answer(client: GrpcClient, command: Any) -> None:
+    if not client.commands.put(command):
+        raise StatusError(Status.RESOURCE_EXHAUSTED, "unread messages use too much memory; retry later")
 
 
 def _told(error: Exception) -> tuple[int, str]:

@@ -152,6 +152,39 @@ async def test_messages_of_a_non_reading_client_become_visible_again() -> None:
         await until(lambda: memory_of(emulator).unread == 0)
 
 
+def settings_of(size: int) -> Any:
+    """Return settings that take about this many bytes, as does the response."""
+    settings = {"user_agent": {"hostname": "x" * size}, "publishing": {"topics": [{"name": "orders"}]}}
+    return message_class("TelemetryCommand")(settings=settings)
+
+
+async def test_telemetry_of_a_non_reading_client_takes_limited_memory() -> None:
+    narrow = Configuration(http2_connection_window_size=1 << 16, http2_stream_window_size=1 << 16)
+    async with (
+        running_grpc() as (emulator, client),
+        grpc_client(client.port, "slow@1@0@x", config=narrow) as slow,
+    ):
+        held = memory_of(emulator)
+        held.limits = MemoryLimits(unread=MIB, still_us=HANGING_US)
+        with pytest.raises(StreamTerminatedError):
+            async with slow.telemetry() as telemetry:
+                for _ in range(3):
+                    await telemetry.say(settings_of(300 << 10))
+                await until(lambda: held.unread > 900 << 10)
+                await telemetry.say(settings_of(300 << 10))
+                await until(lambda: held.unread == 0)
+                await telemetry.command()
+
+
+async def test_a_client_that_reads_gets_any_number_of_commands() -> None:
+    async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
+        memory_of(emulator).limits = MemoryLimits(unread=MIB)
+        for _ in range(8):
+            await telemetry.say(settings_of(900 << 10))
+            assert (await telemetry.command()).status.code == 20_000
+            assert memory_of(emulator).unread == 0
+
+
 async def test_idle_clients_are_not_dropped_as_slow_readers() -> None:
     async with running_grpc() as (emulator, client), grpc_client(client.port, "idle@1@0@x") as idle:
         memory_of(emulator).limits = MemoryLimits(unread=100_000)

@@ -11,6 +11,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from mocketmq.grpc_proxy import questions
+from mocketmq.grpc_proxy.memory import MemoryLimits
 from mocketmq.grpc_proxy.messages import message_class
 from tests.support.api import Api
 from tests.support.grpc import Telemetry, grpc_client, running_grpc
@@ -126,6 +127,21 @@ async def test_a_request_to_a_client_that_disconnects_fails() -> None:
             asking = asyncio.create_task(api.refused(502, "POST", path, asked))
             await telemetry.command()
         assert "ended" in (await asking)["detail"]
+
+
+async def test_a_request_to_a_client_fails_while_memory_is_lacking() -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        sent = await api.send()
+        asked = {"group": "billing", "message_id": sent["message_id"]}
+        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
+        async with client.telemetry() as telemetry:
+            await telemetry.consume()
+            assert emulator.grpc
+            emulator.grpc.memory.limits = MemoryLimits(unread=0)
+            assert "too much memory" in (await api.refused(502, "POST", path, asked))["detail"]
+            emulator.grpc.memory.limits = MemoryLimits()
+            await telemetry.consume()
 
 
 async def test_properties_of_a_client_are_listed() -> None:
