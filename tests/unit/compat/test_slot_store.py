@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.slots import data_file, index_file, item_places
+from mocketmq_compat.delay.slots import data_file, index_file, item_places, slot_store
 from mocketmq_compat.delay.slots.data_file import DAY_MS
 from mocketmq_compat.delay.slots.hour_index import HourIndex
 from mocketmq_compat.delay.slots.index_file import HOUR_MS, ITEMS_AT, SLOT_MS, Item
@@ -96,6 +97,52 @@ def test_a_record_added_to_a_passed_slot_is_found(tmp_path: Path) -> None:
     assert waiting(store) == [second]
     late, same_slot = put(store, DAY_START_MS + 10, DAY_START_MS + 50_000, first=3)
     assert waiting(store) == [late, same_slot, second]
+
+
+@pytest.mark.parametrize("end", ["a failed sync", "a kill"])
+def test_a_later_sync_includes_what_was_not_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    store = SlotStore(tmp_path)
+    fsync, errors, synced = os.fsync, [errno.EIO] * (end == "a failed sync"), set[int]()
+
+    def sync(fd: int) -> None:
+        if errors:
+            raise OSError(errors.pop(), "the disk refuses")
+        fsync(fd)
+        synced.add(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    file = made(due_ms=DAY_START_MS)
+    store.write(file.entry, file.content)
+    if errors:
+        with pytest.raises(OSError, match="the disk refuses"):
+            store.sync([file.entry])
+    else:
+        store = opened_again(store)
+    put(store, DAY_START_MS, first=2)
+    folders = [tmp_path.parent, tmp_path, tmp_path / "data", tmp_path / "index"]
+    paths = [*folders, *tmp_path.glob("*/*")]
+    assert {path.stat().st_ino for path in paths} == synced
+
+
+def test_a_sync_waits_for_files_that_another_thread_syncs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlotStore(tmp_path)
+    put(store, DAY_START_MS)
+    threads = ThreadPoolExecutor(1)
+    others: list[Future[None]] = []
+
+    def sync(_: Path, names: set[str]) -> None:
+        if names:
+            others.append(threads.submit(store.sync, ()))
+            assert not wait(others, timeout=0.1).done
+
+    monkeypatch.setattr(slot_store, "sync", sync)
+    with threads:
+        put(store, DAY_START_MS, first=2)
+    others[0].result()
 
 
 def test_files_are_removed_when_their_day_is_over(tmp_path: Path) -> None:

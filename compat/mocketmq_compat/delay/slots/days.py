@@ -124,6 +124,8 @@ class Days:
         for folder in ("index", "data"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         self.files = OpenFiles(root)
+        # A broker that was killed before its sync may have added names.
+        self.files.unsynced |= {"index", "data", ".", ".."}
         self.quarantine = Quarantine(root)
         self._data = DayData(root, self.files, self.quarantine)
         self._open_days()

@@ -17,7 +17,7 @@ class OpenFiles:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._fds: OrderedDict[str, int] = OrderedDict()
-        self._unsynced: set[str] = set()
+        self.unsynced: set[str] = set()  # files and folders that have changed since their last sync
 
     def read(self, name: str) -> int:
         """Return the descriptor of an existing file."""
@@ -33,7 +33,7 @@ class OpenFiles:
     def write(self, name: str) -> int:
         """Return the descriptor of an existing file that is about to change."""
         fd = self.read(name)
-        self._unsynced.add(name)
+        self.unsynced.add(name)
         return fd
 
     def create(self, name: str, content: bytes) -> int:
@@ -46,19 +46,19 @@ class OpenFiles:
             with suppress(OSError):
                 path.unlink()
             raise
-        self._unsynced.add(os.path.dirname(name))  # noqa: PTH120 - a folder here
+        self.unsynced.add(os.path.dirname(name))  # noqa: PTH120 - a folder here
         return self.write(name)
 
     def replace(self, name: str, temporary: Path) -> None:
         """Replace the file with a temporary file."""
         self.close_file(name)
         temporary.rename(self.root / name)
-        self._unsynced |= {name, os.path.dirname(name)}  # noqa: PTH120 - a folder here
+        self.unsynced |= {name, os.path.dirname(name)}  # noqa: PTH120 - a folder here
 
     def remove_file(self, name: str) -> None:
         """Close and remove the file, if it is there."""
         self.close_file(name)
-        self._unsynced.discard(name)
+        self.unsynced.discard(name)
         (self.root / name).unlink(missing_ok=True)
 
     def close_file(self, name: str) -> None:
@@ -68,8 +68,8 @@ class OpenFiles:
             os.close(fd)
 
     def take_unsynced(self) -> set[str]:
-        """Return the files and folders that have changed since the last call."""
-        names, self._unsynced = self._unsynced, set()
+        """Return ``unsynced``, and clear it."""
+        names, self.unsynced = self.unsynced, set()
         return names
 
     def close(self) -> None:

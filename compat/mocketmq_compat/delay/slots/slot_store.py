@@ -46,6 +46,7 @@ class SlotStore(BaseStore):
         self.root = root
         self.repeats = 0
         self._first_reads = threading.Lock()  # taken before ``_lock``, for calls of ``first_records``
+        self._syncs = threading.Lock()  # taken before ``_lock``; a sync waits for files that another syncs
         self._lock = (
             threading.RLock()
         )  # held for a few records at most, because the event loop also acquires it
@@ -107,9 +108,15 @@ class SlotStore(BaseStore):
 
     def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - syncs all writes
         """Sync all data files and indexes that have changed."""
-        with self._lock:
-            names = self._files.take_unsynced()
-        sync(self.root, names)
+        with self._syncs:
+            with self._lock:
+                names = self._files.take_unsynced()
+            try:
+                sync(self.root, names)
+            except OSError:
+                with self._lock:
+                    self._files.unsynced |= names
+                raise
 
     # Pending records
 
