@@ -27,6 +27,7 @@ from tests.doors.grpc.lite_topics import (
     send,
     sync,
 )
+from tests.doors.remoting.gates import until
 from tests.support.grpc import running_grpc
 
 FORBIDDEN, FAILED = 40_300, 50_001
@@ -85,6 +86,23 @@ async def test_a_waiting_client_gets_a_message_at_once_and_after_an_ack() -> Non
             waiting = asyncio.create_task(receive(client, wait_s=20))
             await ack(client, *got)
             assert bodies(await waiting) == ["ann:2"]
+
+
+async def test_a_waiting_client_gets_the_messages_of_a_later_subscription() -> None:
+    async with running_grpc() as (emulator, producer):
+        await make(emulator)
+        async with lite_client(producer.port) as (client, _):
+            await send(producer, "ann", "1")
+            waiting = asyncio.create_task(receive(client, wait_s=20))
+            await until(lambda: emulator.broker.polls.count)
+            await sync(client, ADD, "ann")
+            assert bodies(await waiting) == ["ann:1"]
+            await sync(client, LEAVE)
+            waiting = asyncio.create_task(receive(client, wait_s=20))
+            await until(lambda: emulator.broker.polls.count)
+            await sync(client, REPLACE, "bob")
+            await send(producer, "bob", "1")
+            assert bodies(await waiting) == ["bob:1"]
 
 
 async def test_in_an_exclusive_group_the_last_subscriber_wins() -> None:

@@ -9,7 +9,7 @@ Subscriptions are only in memory, as in RocketMQ. SDKs repeat them every 30 s.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -90,6 +90,31 @@ class LiteSubscription:
         for queue in list(self.ready):
             if not has_more(self.group, queue):
                 del self.ready[queue]
+
+
+class _ReadyQueues(Collection[Queue]):
+    """The lite topics that may have messages for a client's group, by its current subscription."""
+
+    def __init__(
+        self, clients: Mapping[str, LiteSubscription], client_id: str, group: ConsumingGroup
+    ) -> None:
+        self._clients = clients
+        self._client_id = client_id
+        self._group = group
+
+    @property
+    def _queues(self) -> Collection[Queue]:
+        subscription = self._clients.get(self._client_id)
+        return () if subscription is None or subscription.group is not self._group else subscription.ready
+
+    def __contains__(self, queue: object) -> bool:
+        return queue in self._queues
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self._queues)
+
+    def __len__(self) -> int:
+        return len(self._queues)
 
 
 class LiteSubscriptions:
@@ -378,16 +403,16 @@ class LiteSubscriptions:
     # Receiving
 
     async def target(self, client_id: str, group_name: str, topic: Topic) -> PopTarget:
-        """What the client pops from: the lite topics of its subscription, or nothing without a subscription.
+        """What the client pops from: the lite topics of the subscription that it has, or makes while it waits.
 
         Raises the errors of :meth:`admit`.
         """
         group = await self.admit(group_name, topic.name)
         subscription = self._clients.get(client_id)
-        if subscription is None or subscription.group is not group:
-            return PopTarget(group, topic, None, (), f"\0{client_id}")
-        subscription.drop_drained()
-        return PopTarget(group, topic, None, subscription.ready.keys(), subscription.source)
+        if subscription is not None:
+            subscription.drop_drained()
+        ready = _ReadyQueues(self._clients, client_id, group)
+        return PopTarget(group, topic, None, ready, f"\0{client_id}")
 
 
 def has_more(group: ConsumingGroup, queue: LiteQueue) -> bool:
