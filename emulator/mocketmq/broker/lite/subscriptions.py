@@ -403,7 +403,7 @@ class LiteSubscriptions:
     # Receiving
 
     async def target(self, client_id: str, group_name: str, topic: Topic) -> PopTarget:
-        """What the client pops from: the lite topics of the subscription that it has, or makes while it waits.
+        """What the client pops from: the lite topics of its subscription, which it may make while it waits.
 
         Raises the errors of :meth:`admit`.
         """
