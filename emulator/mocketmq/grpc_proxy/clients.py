@@ -220,11 +220,11 @@ class GrpcClients:
         client.questions.end()
         self._registry.gone(client)
         streams = self._streams.get(client.client_id, [])
-        if client in streams:
+        if client in streams:  # its client has sent settings
             streams.remove(client)
-            if streams:
-                return False
-            del self._streams[client.client_id]
+        if streams:
+            return False
+        self._streams.pop(client.client_id, None)
         if client.is_reconnecting:
             return False
         self._beats.pop(client.client_id, None)

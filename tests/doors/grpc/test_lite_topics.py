@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
 from mocketmq.broker.registry.topic import LITE_EXPIRATION
 from mocketmq.grpc_proxy.clients import LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER
+from mocketmq.grpc_proxy.messages import message_class
 from tests.doors.grpc.lite_topics import (
     ADD,
     LEAVE,
@@ -318,6 +319,20 @@ async def test_a_message_with_a_lite_topic_becomes_a_dead_letter() -> None:
             assert dead.status.code == OK
             [letter] = await producer.receive("undertaker", "%DLQ%agents")
             assert (letter.body, letter.system_properties.lite_topic) == (b"1", "x")
+
+
+async def test_a_second_stream_without_settings_takes_no_subscription_with_it() -> None:
+    async with running_grpc() as (emulator, producer):
+        await make(emulator)
+        async with lite_client(producer.port) as (client, _):
+            await sync(client, ADD, "ann")
+            async with client.telemetry() as second:
+                await second.say(message_class("TelemetryCommand")(thread_stack_trace={}))
+                await client.call("Heartbeat")  # by its answer, the broker has begun the stream
+            await client.call("Heartbeat")
+            await send(producer, "ann", "1")
+            assert bodies(await receive(client)) == ["ann:1"]
+        await no_subscriptions(emulator)
 
 
 async def test_a_client_leaves_with_its_subscription() -> None:
