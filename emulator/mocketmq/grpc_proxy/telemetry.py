@@ -13,7 +13,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.filters.filter import SQL92, TAG
 from mocketmq.broker.registry.clients import Subscription
 from mocketmq.broker.registry.groups import MAX_RETRIES, USUAL, retry_policy_of
-from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.clients import PRODUCER, GrpcClient, GrpcClients
@@ -110,7 +110,8 @@ def _client_properties(settings: Any) -> dict[str, str]:
 
 def _subscription(entry: Any) -> Subscription:
     kind = SQL92 if entry.expression.type == 2 else TAG
-    return Subscription(topic_of(entry.topic), entry.expression.expression or "*", kind=kind)
+    version = wall_us() // US_PER_MS  # as in RocketMQ's proxy, so that later settings replace earlier ones
+    return Subscription(topic_of(entry.topic), entry.expression.expression or "*", version, kind)
 
 
 def _set_producer(out: Any, max_body: int) -> None:

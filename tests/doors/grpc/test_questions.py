@@ -1,6 +1,7 @@
 """Tools list connected clients, and ask them to consume a message or to show their threads."""
 
 import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -10,7 +11,9 @@ from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
+from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.grpc_proxy import questions
+from mocketmq.grpc_proxy import telemetry as telemetry_rpc
 from mocketmq.grpc_proxy.memory import MemoryLimits
 from mocketmq.grpc_proxy.messages import message_class
 from tests.support.api import Api
@@ -18,7 +21,7 @@ from tests.support.grpc import Telemetry, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import connected
 
-RUNNING_INFO = 307
+CONNECTIONS, RUNNING_INFO = 203, 307
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +70,20 @@ async def test_clients_are_listed_with_the_version_of_their_sdk() -> None:
         async with asyncio.timeout(PATIENCE_S):
             while (await api.ok("GET", "/v1/clients"))["clients"]:
                 pass
+
+
+async def test_mqadmin_gets_the_newest_filter_of_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = itertools.count(wall_us() // US_PER_MS)
+    monkeypatch.setattr(telemetry_rpc, "wall_us", lambda: next(now_ms) * US_PER_MS)
+    async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
+        assert emulator.remoting
+        async with connected("127.0.0.1", emulator.remoting.broker_port) as remoting:
+            for tag in ("a", "b"):
+                entry = {"topic": {"name": "orders"}, "expression": {"type": 1, "expression": tag}}
+                subscription = {"group": {"name": "billing"}, "subscriptions": [entry]}
+                await telemetry.settings(client_type=2, subscription=subscription)
+                connections = await remoting.ok(CONNECTIONS, {"consumerGroup": "billing"})
+                assert json.loads(connections.body)["subscriptionTable"]["orders"]["subString"] == tag
 
 
 async def test_consumer_consumes_a_message_on_request() -> None:
