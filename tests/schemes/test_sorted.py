@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.sorted import rocks
 from mocketmq_compat.delay.sorted.rocks import Rocks
 from mocketmq_compat.delay.sorted.sorted_store import DATABASE, SortedStore
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.support.brokers import S, bodies, running_broker, visible
 from tests.support.delayed_files import made
+from tests.support.patience import PATIENCE_S
 from tests.support.second_directories import in_order_of_delivery, listed, send_in
 
 SORTED: dict[str, Any] = {"timed_scheme": "sorted"}
@@ -170,6 +173,20 @@ def test_after_a_failed_write_the_other_records_of_the_group_are_synced(tmp_path
         [sys.executable, "-c", SYNC, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_no_look_up_waits_for_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SortedStore(tmp_path)
+    [entry] = put(store, 1_000)
+    found = []
+
+    def sync(_: Path) -> None:
+        found.append(another.submit(store.holds, entry).result(PATIENCE_S))
+
+    monkeypatch.setattr(rocks, "sync_path", sync)
+    with ThreadPoolExecutor(1) as another:
+        store.sync([entry])
+    assert found == [True, True]
 
 
 async def test_a_log_without_its_end_loses_its_last_record_alone(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ class Rocks:
         self._links: TemporaryDirectory[str] | None = None
         self._database: Rdict | None = None
         self._has_failed = False
+        self._named: set[Path] = set()  # logs whose names in the folder are durable
         if reads_only:
             self._open_links()
         else:
@@ -108,14 +109,17 @@ class Rocks:
             file.flush()
 
     def sync(self) -> None:
-        """Make all writes so far durable."""
-        if not self._has_failed:
-            with self._system_errors():
-                self._open().flush_wal(True)
-            return
-        # After a failed write, RocksDB also refuses to sync its log, which has the writes before.
-        for path in (*self._path.glob("*.log"), self._path):
-            sync_path(path)
+        """Make all writes so far durable. May run while another thread uses the database.
+
+        Syncs the log's files, because RocksDB itself syncs only on the thread that may use the database, and
+        after a failed write not at all.
+        """
+        logs = {*self._path.glob("*.log")}
+        folder = () if logs <= self._named else (self._path,)
+        for path in (*logs, *folder):
+            with suppress(FileNotFoundError):  # RocksDB has synced its writes elsewhere, and removed it
+                sync_path(path)
+        self._named = logs
 
     def _open(self) -> Rdict:
         if self._database is None:

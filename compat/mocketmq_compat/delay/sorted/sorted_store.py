@@ -87,9 +87,8 @@ class SortedStore(BaseStore):
             self._floor = min(self._floor, keys.message_key(entry))
 
     def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - syncs all writes
-        """Sync RocksDB's log."""
-        with self._lock:
-            self._rocks.sync()
+        """Sync RocksDB's log, without the lock."""
+        self._rocks.sync()
 
     # Pending records
 
