@@ -3,8 +3,10 @@
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,27 @@ def aside(data: Path) -> list[str]:
 async def advance_to_end(broker: Broker) -> list[str]:
     await broker.mover.advance(30 * 24 * 3_600 * S)
     return await in_order_of_delivery(broker)
+
+
+@pytest.mark.interpreted
+async def test_the_event_loop_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with wheel(tmp_path) as broker:
+        for number in range(BATCH):
+            await send_in(broker, 1_000, str(number))
+        await send_in(broker, 5 * HOUR_MS, "last")
+    scan, threads = WheelStore._scan, set[threading.Thread]()
+
+    def noted(store: WheelStore, start: int, size: int) -> EntryTable:
+        threads.add(threading.current_thread())
+        return scan(store, start, size)
+
+    monkeypatch.setattr(WheelStore, "_scan", noted)
+    async with wheel(tmp_path) as broker:
+        for act in (partial(broker.mover.advance, S), partial(listed, broker)):
+            threads.clear()
+            await act()
+            assert threads and threading.current_thread() not in threads, act
+        assert await advance_to_end(broker) == [*map(str, range(BATCH)), "last"]
 
 
 async def test_ten_minutes_are_a_file(tmp_path: Path) -> None:

@@ -172,7 +172,8 @@ class PendingReader:
         """
         found: list[StoredMessage] = []
         size = 0
-        left = [entry for entry in entries if entry in self._pending]
+        # In a thread, because the wheel may read a whole file to find out.
+        left = await self.run(lambda: [entry for entry in entries if entry in self._pending])
         settled = await self.settled([entry.number for entry in left])
         while left:
             contents = await self.contents(left)

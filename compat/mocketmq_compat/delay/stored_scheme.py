@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from mocketmq.clock import LATEST_US, US_PER_MS, steady_us
-from mocketmq.errors import StoreUnavailableError
+from mocketmq.errors import StoreError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
@@ -235,6 +235,9 @@ class StoredScheme(TimedScheme):
         messages = await self._due_messages.read(due)
         pass_point("files.picked")
         yield partial(self._due_now, messages, picked_us)
+        if self.entries.read_ahead.needs_refill:
+            with suppress(StoreError):  # the deliveries are committed, and the next call reads again
+                await self.entries.refill()
 
     def _due_now(self, opened: Sequence[tuple[Entry, StoredMessage]], picked_us: int) -> Iterator[Due]:
         following = self.entries.first_but({entry for entry, _ in opened})
