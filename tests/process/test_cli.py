@@ -400,6 +400,8 @@ async def test_topics_groups_and_reset(shell: Shell) -> None:
     assert (await shell("reset", "--topic", "nowhere")).code == 4
     assert (await shell.json("reset"))["reset"] == "all"
     assert (await shell("topics", "create", "made", "--queues", "2")).stdout == "topic made has 2 queues\n"
+    kept = (await shell("topics", "create", "made", "--type", "delay")).stdout
+    assert kept == "topic made has 2 queues and accepts delay messages\n"
     await shell("send", "made", "1", "--level", "3")
     told = (await shell("topics", "delete", "made")).stdout
     assert told == "topic made is deleted; 1 pending messages are cancelled\n"

@@ -59,6 +59,18 @@ async def test_other_numbers_of_queues_at_each_broker(url: str) -> None:
         assert {(await client.send("orders", "x"))["queue_id"] for _ in range(10)} == {0}
 
 
+async def test_each_broker_keeps_what_a_change_omits(url: str) -> None:
+    async with Client(url) as client:
+        await client.create_topic("orders", brokers={A: 1, B: 3})
+        assert queues_at(await client.create_topic("orders")) == {A: 1, B: 3}
+        topic = await client.put_topic("orders", perm="r")
+        assert [(each["perm"], each["read_queues"]) for each in topic["brokers"]] == [("r", 1), ("r", 3)]
+        assert queues_at(await client.create_topic("orders", brokers=[A])) == {A: 1}
+        topic = await client.create_topic("orders", brokers={A: 2, B: None})
+        assert queues_at(topic) == {A: 2, B: 1}
+        assert topic["perm"] == "r"
+
+
 async def test_permissions_of_each_broker(url: str) -> None:
     async with Client(url) as client:
         brokers = [{"name": A, "perm": "r"}, {"name": B, "write_queues": 1}]

@@ -47,8 +47,10 @@ def test_nothing_is_left_of_another_test(mocketmq):
     assert mocketmq.clock.now() - datetime.now(UTC) < timedelta(hours=1)
 
 
+@pytest.mark.mocketmq(topics=["orders"])
 def test_topics_stay(mocketmq):
-    assert "orders" in [topic["name"] for topic in mocketmq.topics()]
+    orders = mocketmq.create_topic("orders")
+    assert (orders["read_queues"], orders["write_queues"]) == (2, 2)
 
 
 @pytest.mark.mocketmq(forget=True, topics=["own"])

@@ -60,7 +60,7 @@ def list_topics(broker: BlockingClient, output: Output) -> None:
 )
 @click.argument("name")
 @click.option(
-    "--queues", type=int, default=4, show_default=True, help="Number of read queues, and of write queues."
+    "--queues", type=int, help="Number of read queues, and of write queues; by default 4 for a new topic."
 )
 @click.option(
     "--type",
@@ -77,20 +77,23 @@ def list_topics(broker: BlockingClient, output: Output) -> None:
 )
 @with_broker
 def create(
-    broker: BlockingClient, output: Output, name: str, queues: int, kind: str | None, brokers: tuple[str, ...]
+    broker: BlockingClient,
+    output: Output,
+    name: str,
+    queues: int | None,
+    kind: str | None,
+    brokers: tuple[str, ...],
 ) -> None:
-    """Create a topic, or change its number of queues, its type and its brokers."""
+    """Create a topic, or change the given settings of an existing topic."""
     try:
         placed = parse_broker_queues(",".join(brokers)) if brokers else {}
     except ValueError:
         raise click.BadParameter(f"{', '.join(brokers)}; allowed: {BROKER_QUEUES.allowed}") from None
-    placed = {each: queues if own is None else own for each, own in placed.items()}
-    answer = broker.put_topic(
-        name, read_queues=queues, write_queues=queues, type=kind, brokers=placed or None
-    )
+    answer = broker.create_topic(name, queues=queues, type=kind, brokers=placed or None)
     takes = "" if kind is None else f" and accepts {kind} messages"
-    at = "".join(f", {own} at {each}" for each, own in placed.items())
-    output.show(answer, f"topic {name} has {at.removeprefix(', ') or queues} queues{takes}")
+    counts = {each["name"]: each["read_queues"] for each in answer["brokers"]}
+    at = ", ".join(f"{counts[each]} at {each}" for each in placed)
+    output.show(answer, f"topic {name} has {at or answer['read_queues']} queues{takes}")
 
 
 @topics.command(epilog=examples("topics delete orders"))

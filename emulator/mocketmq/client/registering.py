@@ -27,14 +27,16 @@ class Registering(ApiCalls):
         self,
         name: str,
         *,
-        read_queues: int = 4,
-        write_queues: int = 4,
-        perm: str = "rw",
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: str | None = None,
         type: str | None = None,  # noqa: A002 - as the API calls it
         lite_expiration: int | None = None,
-        brokers: Collection[str] | Mapping[str, int] | None = None,
+        brokers: Collection[str] | Mapping[str, int | None] | None = None,
     ) -> JsonObject:
-        """Create the topic, or change it.
+        """Create the topic, or change it. None leaves a setting as it is.
+
+        A new topic has four queues for reading and four for writing, and the permission ``rw``.
 
         ``type`` is the message type for gRPC clients: ``normal``, ``fifo``, ``delay``, ``transaction``,
         ``priority``, ``lite``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages
@@ -42,9 +44,14 @@ class Registering(ApiCalls):
         ``brokers`` names the brokers of a cluster that have the topic, or maps them to their numbers of
         queues. Without it, an existing topic stays on its brokers, and a new topic is created on all brokers.
         """
-        placed = None if brokers is None else _placed(brokers)
-        more = given(type=type, lite_expiration=lite_expiration, brokers=placed)
-        wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm, **more}
+        wanted = given(
+            read_queues=read_queues,
+            write_queues=write_queues,
+            perm=perm,
+            type=type,
+            lite_expiration=lite_expiration,
+            brokers=None if brokers is None else _placed(brokers),
+        )
         return await self._call("PUT", api_path("topics", name), wanted)
 
     async def lite_topics(self, topic: str) -> list[JsonObject]:
@@ -55,11 +62,14 @@ class Registering(ApiCalls):
         self,
         name: str,
         *,
-        queues: int = 4,
+        queues: int | None = None,
         type: str | None = None,  # noqa: A002 - as the API calls it
-        brokers: Collection[str] | Mapping[str, int] | None = None,
+        brokers: Collection[str] | Mapping[str, int | None] | None = None,
     ) -> JsonObject:
-        """Create the topic, or change it. ``put_topic`` lists the types, and also sets permissions."""
+        """Create the topic, by default with four queues, or change it. None leaves a setting as it is.
+
+        ``put_topic`` lists the types, and also sets permissions.
+        """
         return await self.put_topic(name, read_queues=queues, write_queues=queues, type=type, brokers=brokers)
 
     async def delete_topic(self, name: str) -> JsonObject:
@@ -150,8 +160,8 @@ class Registering(ApiCalls):
         return await self._call("POST", api_path("clients", client_id, "reconnect"))
 
 
-def _placed(brokers: Collection[str] | Mapping[str, int]) -> list[JsonObject]:
+def _placed(brokers: Collection[str] | Mapping[str, int | None]) -> list[JsonObject]:
     """Return the brokers of a topic in the form that the API expects."""
     if not isinstance(brokers, Mapping):
         return [{"name": name} for name in brokers]
-    return [{"name": name, "read_queues": count, "write_queues": count} for name, count in brokers.items()]
+    return [given(name=name, read_queues=count, write_queues=count) for name, count in brokers.items()]

@@ -1,7 +1,7 @@
 """Routes for topics and their queues: list, create, change, delete."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -35,6 +35,8 @@ class QueueOut(msgspec.Struct, frozen=True):
 
 Permission = Literal["r", "w", "rw", "ri", "wi", "rwi"]
 QueueCount = Annotated[int, Meta(ge=1, le=MAX_QUEUES)]
+_USUAL: Final = QueuesAtBroker(4, 4, permission_bits("rw"))
+"""The queues and the permission of a new topic."""
 
 
 class BrokerQueuesOut(msgspec.Struct, frozen=True):
@@ -89,7 +91,10 @@ class TopicsOut(msgspec.Struct, frozen=True):
 
 
 class BrokerQueuesIn(Input, frozen=True):
-    """A broker that has the topic. An omitted field has the value of the topic."""
+    """A broker that has the topic. An omitted field is as in the topic's own fields.
+
+    If it is omitted there as well, the broker keeps its value, or gets the topic's if it lacked the topic.
+    """
 
     name: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
     read_queues: QueueCount | UnsetType = UNSET
@@ -100,14 +105,14 @@ class BrokerQueuesIn(Input, frozen=True):
 class TopicIn(Input, frozen=True):
     """Settings of a topic. If the number of queues shrinks, the other queues remain, but are not read.
 
-    If `type` is omitted, an existing topic keeps its type, and a new topic is `mixed`. `brokers` lists the
-    brokers of a cluster that have the topic, each once. If it is omitted, an existing topic stays on its
-    brokers, and a new topic is created on all brokers.
+    An existing topic keeps the values of omitted fields. A new topic has four queues for reading and four for
+    writing, the permission `rw` and the type `mixed`, and is on all brokers. `brokers` lists the brokers of a
+    cluster that have the topic, each once.
     """
 
-    read_queues: QueueCount = 4
-    write_queues: QueueCount = 4
-    perm: Permission = "rw"
+    read_queues: QueueCount | UnsetType = UNSET
+    write_queues: QueueCount | UnsetType = UNSET
+    perm: Permission | UnsetType = UNSET
     type: MessageType | UnsetType = UNSET
     lite_expiration: (
         Annotated[
@@ -214,13 +219,13 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
     config = known.config if known else PLAIN
     if wanted.lite_expiration is not UNSET:
         config = config.with_lite_expiration(wanted.lite_expiration)
+    queues = _USUAL if known is None else QueuesAtBroker(known.read_queues, known.write_queues, known.perm)
+    queues = _changed(queues, wanted)
     made = await call.broker.registry.topics.put_by_client(
         path.topic,
-        wanted.read_queues,
-        wanted.write_queues,
-        permission_bits(wanted.perm),
+        *queues,
         config if wanted.type is UNSET else config.typed(wanted.type),
-        None if wanted.brokers is UNSET else _placed(call, wanted, wanted.brokers),
+        _placed(call, known, queues, wanted),
     )
     return _topic_out(call, made) if known else Created(_topic_out(call, made))
 
@@ -237,20 +242,34 @@ async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
     return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
 
 
-def _placed(call: ApiCall, topic: TopicIn, given: list[BrokerQueuesIn]) -> Mapping[int, QueuesAtBroker]:
-    """The topic's queues on each broker, by position. Raises BrokerNotFoundError, InvalidArgumentError."""
+def _changed(queues: QueuesAtBroker, given: TopicIn | BrokerQueuesIn) -> QueuesAtBroker:
+    """The queues, with the numbers and the permission that are given."""
+    return QueuesAtBroker(
+        queues.read_queues if given.read_queues is UNSET else given.read_queues,
+        queues.write_queues if given.write_queues is UNSET else given.write_queues,
+        queues.perm if given.perm is UNSET else permission_bits(given.perm),
+    )
+
+
+def _placed(
+    call: ApiCall, known: Topic | None, usual: QueuesAtBroker, wanted: TopicIn
+) -> Mapping[int, QueuesAtBroker] | None:
+    """The topic's queues on each broker, by position; None if all of its brokers are to have the usual ones.
+
+    Raises BrokerNotFoundError, InvalidArgumentError.
+    """
     brokers = call.broker.registry.brokers
-    queues: dict[str, QueuesAtBroker] = {}
-    for each in given:
-        brokers.broker_named(each.name)
-        if each.name in queues:
+    different = () if known is None else known.config.at
+    at = {index: _changed(queues, wanted) for index, queues in enumerate(different) if queues != ABSENT}
+    if wanted.brokers is UNSET:
+        return at or None
+    placed: dict[str, QueuesAtBroker] = {}
+    for each in wanted.brokers:
+        position = brokers.broker_named(each.name).share.position
+        if each.name in placed:
             raise InvalidArgumentError("brokers", each.name, "each broker once")
-        queues[each.name] = QueuesAtBroker(
-            topic.read_queues if each.read_queues is UNSET else each.read_queues,
-            topic.write_queues if each.write_queues is UNSET else each.write_queues,
-            permission_bits(topic.perm if each.perm is UNSET else each.perm),
-        )
-    return brokers.placed(queues)
+        placed[each.name] = _changed(at.get(position, usual), each)
+    return brokers.placed(placed)
 
 
 def _is_of_users(found: Topic) -> bool:

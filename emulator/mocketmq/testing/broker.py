@@ -72,7 +72,7 @@ class Broker(BlockingClient):
         forget: bool = False,
         snapshot: str | None = None,
     ) -> None:
-        """Reset the broker for a test, or restore a snapshot; create its topics, and store its seeds.
+        """Reset the broker for a test, or restore a snapshot; create missing topics, and store its seeds.
 
         This removes messages, faults and clock moves of earlier tests. With ``forget`` or a snapshot it also
         removes their topics and groups.

@@ -11,8 +11,10 @@ async def test_a_topic_is_created_changed_and_shown(api: Api) -> None:
     made = await api.call("PUT", "/v1/topics/orders", {"read_queues": 2, "write_queues": 1, "perm": "rwi"})
     assert (made.status, made.body["perm"], made.body["system"]) == (201, "rwi", False)
     assert made.body == await api.ok("GET", "/v1/topics/orders")
-    changed = await api.call("PUT", "/v1/topics/orders")
-    assert (changed.status, changed.body["read_queues"], changed.body["perm"]) == (200, 4, "rw")
+    changed = await api.call("PUT", "/v1/topics/orders", {"write_queues": 4, "perm": "rw"})
+    assert (changed.status, changed.body["read_queues"], changed.body["perm"]) == (200, 2, "rw")
+    assert (await api.ok("PUT", "/v1/topics/orders")) == changed.body
+    await api.ok("PUT", "/v1/topics/orders", {"read_queues": 4})
     await api.send(queue_id=3)
     queues = (await api.ok("GET", "/v1/topics/orders"))["queues"]
     assert [(one["queue_id"], one["min_offset"], one["max_offset"]) for one in queues][2:] == [

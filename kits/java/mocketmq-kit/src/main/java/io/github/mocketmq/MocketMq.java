@@ -182,7 +182,7 @@ public final class MocketMq implements AutoCloseable {
      * @param name the topic
      */
     public void createTopic(String name) {
-        api.request("PUT", JsonApi.path("topics", name), Json.write(Map.of("read_queues", 4, "write_queues", 4)));
+        api.request("PUT", JsonApi.path("topics", name), Json.write(Map.of()));
     }
 
     /**
