@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from mocketmq.broker.broker import Broker
+from mocketmq.errors import StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.schedule import held_deliveries
 from tests.support.api import running_api
-from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
+from tests.support.brokers import TOPIC, Refusing, S, bodies, rows, running_broker, send, visible
 from tests.support.patience import PATIENCE_S
 
 LEVEL = 1  # one second
@@ -117,6 +118,25 @@ async def test_deliveries_are_throttled(kind: str) -> None:
             counts.append(len(await seen(broker)))
         assert counts == [1, 3, 5, 5]
         assert await seen(broker) == list("abcde")
+
+
+@KINDS
+async def test_a_refused_delivery_is_counted_and_throttled_once(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker() as broker:
+        await add(broker, "throttle", per_second=1, every=2)
+        for body in "abcdef":
+            await send_in(broker, kind, body)
+        for _ in range(3):
+            async with Refusing(broker, monkeypatch):
+                with pytest.raises(StoreUnavailableError):
+                    await broker.mover.advance(1 * S)
+        counts = []
+        for _ in range(4):
+            await broker.mover.advance(1 * S)
+            counts.append(await seen(broker))
+        assert counts == [[*"abce"], [*"abced"], [*"abcedf"], [*"abcedf"]]
 
 
 @KINDS

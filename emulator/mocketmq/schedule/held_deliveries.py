@@ -186,9 +186,10 @@ class HeldDeliveries:
             broker = self._brokers.name_of(message.queue)
             if not fault.matches_delivery(broker, message.queue.topic, message.level):
                 continue
-            before = fault.matched, fault.fired
+            batch.on_rollback(partial(fault.recount, fault.matched, fault.fired))
             if fault.fires(fires_us):
-                batch.on_rollback(partial(fault.recount, *before))
+                last_us = self._last_us.get(fault.name, 0)
+                batch.on_rollback(partial(self._last_us.__setitem__, fault.name, last_us))
                 record = self._inject(batch, fault, scheme, message, content, fires_us)
                 self._faults.count(batch, fault)
                 return record
