@@ -229,22 +229,26 @@ class Timer:
         """
         now_us = self._clock.now_us()
         failures: list[Exception] = []
-        async with AsyncExitStack() as stack:
-            prepared: list[DueNow] = []
-            for source in self._sources:
-                try:
-                    prepared.append(await self._prepare(stack, source, until_us))
-                except Exception as error:
-                    if self.is_moving:
-                        raise
-                    failures.append(error)
-            # During a clock move the store time jumps to the due time. A separate transaction keeps it from
-            # overtaking an earlier send, because all earlier sends are then committed and in their sources.
-            work = partial(self._merge, prepared, until_us)
-            fired: Fired = await self._writer.commit(work, alone=until_us > now_us, until="visible")
-        if failures:
-            raise failures[0]
-        return fired
+        try:
+            async with AsyncExitStack() as stack:
+                prepared: list[DueNow] = []
+                for source in self._sources:
+                    try:
+                        prepared.append(await self._prepare(stack, source, until_us))
+                    except Exception as error:
+                        if self.is_moving:
+                            raise
+                        failures.append(error)
+                # During a clock move the store time jumps to the due time. A separate transaction keeps it
+                # from overtaking an earlier send, because all earlier sends are then committed and in their
+                # sources.
+                work = partial(self._merge, prepared, until_us)
+                fired: Fired = await self._writer.commit(work, alone=until_us > now_us, until="visible")
+            if failures:
+                raise failures[0]
+            return fired
+        finally:
+            failures.clear()  # their tracebacks refer to this frame, and so to the prepared messages
 
     async def _prepare(self, stack: AsyncExitStack, source: DueSource, until_us: int) -> DueNow:
         due_us = source.next_due_us()

@@ -2,10 +2,12 @@
 
 import asyncio
 import errno
+import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from weakref import WeakSet
 
 import pytest
 
@@ -127,6 +129,38 @@ async def test_an_unreadable_source_does_not_delay_the_others() -> None:
         assert log == [("other", -1), ("other", 0)]
         with pytest.raises(StoreUnavailableError):
             await timer.move(lambda now_us: now_us + 10, arriving(clock))
+
+
+class Body:
+    """Stands for the body of a prepared message."""
+
+
+async def test_a_failed_source_keeps_no_messages_of_the_others_in_memory(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("CRITICAL")  # pytest keeps the errors of log records
+    bodies = WeakSet[Body]()
+
+    class Prepared(Source):
+        @asynccontextmanager
+        async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+            async with super().firing(until_us) as due_now:
+                body = Body()
+                bodies.add(body)
+                yield partial(lambda _body: due_now(), body)
+
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+    broken, other = Source("broken", log, -2), Prepared("other", log, -1)
+    broken.failures = 1_000_000
+    gc.disable()
+    try:
+        async with timer_of(clock, broken, other) as timer:
+            timer.start()
+            await other.done.wait()
+            await timer.close()
+            assert (len(log), len(bodies)) == (1, 0)
+    finally:
+        gc.enable()
 
 
 async def test_the_timer_sleeps_until_the_next_known_due_time() -> None:
