@@ -9,6 +9,7 @@ to ``settings.DelayLimitsName``, and a row to the table in ``docs/delay-limits.m
 
 from bisect import bisect_right, insort
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
 from mocketmq.duration import format_duration
@@ -95,6 +96,11 @@ class WaitingLine:
             due_us = max(due_us, self._due_us[surplus])
         insort(self._due_us, due_us)
         return due_us
+
+    def leave(self, due_us: int) -> None:
+        """Remove a message with this due time, if its time is not over."""
+        with suppress(ValueError):
+            self._due_us.remove(due_us)
 
 
 _MS: Final = 1_000

@@ -9,10 +9,13 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_S
 from mocketmq.delay_limits import DELAY_LIMITS
-from mocketmq.errors import IllegalMessageError, OverLimitError, SettingError
+from mocketmq.errors import IllegalMessageError, OverLimitError, SettingError, StoreFullError
+from mocketmq.message.message import Message
+from mocketmq.message.properties import TIMER_DELAY_SEC
 from mocketmq.settings import DelayLimitsName
 from tests.support.brokers import TOPIC, acknowledge, bodies, receive, running_broker, send
 from tests.support.patience import HANGING_S
+from tests.support.second_directories import no_removal_left
 
 OTHER = "elsewhere"
 
@@ -92,6 +95,16 @@ async def test_rabbitmq_blocks_messages_behind_a_longer_delay() -> None:
         await broker.mover.advance(US_PER_S)
         assert len(await receive(broker)) == 3
         assert await due_in_s(broker, TIMER_DELAY_SEC="5") == 5  # no message waits any more
+
+
+async def test_refused_messages_block_no_others(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, delay_limits="rabbitmq", delay_quota_bytes=2 * 4_096) as broker:
+        batch = [Message(TOPIC, b"body", {TIMER_DELAY_SEC: "60"}) for _ in range(3)]
+        with pytest.raises(StoreFullError):  # the third does not fit, so the others are taken back
+            await broker.sender.send_batch(batch)
+        await no_removal_left(broker)
+        assert await due_in_s(broker, TIMER_DELAY_SEC="5") == 5
+        assert await due_in_s(broker, TIMER_DELAY_SEC="1") == 5
 
 
 @pytest.fixture

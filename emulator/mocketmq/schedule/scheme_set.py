@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from mocketmq.clock import Clock
+from mocketmq.clock import Clock, whole_ms_us
 from mocketmq.delay_limits import WaitingLine
-from mocketmq.errors import NotPendingError
+from mocketmq.errors import EmulatorError, NotPendingError
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.scheme import ALL_PENDING, DelayScheme, FileFigures, PendingFigures, PendingFilter
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import NO_LIMIT, until_bytes
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Writer
+from mocketmq.store.writer import MAX_BATCH_BYTES, Writer
 
 _PAGE: Final = 100_000
 
@@ -41,7 +41,12 @@ class WaitingLines:
     def join(self, queue: Queue, due_us: int) -> int:
         """Add a message to the line of its topic, and return the message's due time in that line."""
         line = self._lines.setdefault(queue.topic, WaitingLine(self._ahead))
-        return line.join(self._clock.now_us(), due_us)
+        return line.join(self._clock.now_us(), whole_ms_us(due_us))
+
+    def leave(self, queue: Queue, due_us: int) -> None:
+        """Take a message that was refused after all out of its line."""
+        if (line := self._lines.get(queue.topic)) is not None:
+            line.leave(due_us)
 
     def load(self, queue: Queue, due_us: int) -> None:
         """Add a message that was already waiting when the broker started."""
@@ -90,7 +95,7 @@ class SchemeSet:
         """Rebuild the waiting lines of pending messages after a start, if the delay limits require lines."""
         if self._lines is not None:
             after = -1
-            while found := await self.outside(after, _PAGE):
+            while found := await self.outside(after, _PAGE, max_bytes=MAX_BATCH_BYTES):
                 for message in found:
                     self._lines.load(queue_of(message.real_queue_key or 0), message.due_us or 0)
                 after = found[-1].log_offset
@@ -115,7 +120,12 @@ class SchemeSet:
         scheme, due_us = claim
         if self._lines is not None:
             due_us = self._lines.join(queue, due_us)
-        kept = await scheme.keep(draft, queue, due_us, number)
+        try:
+            kept = await scheme.keep(draft, queue, due_us, number)
+        except EmulatorError:
+            if self._lines is not None:
+                self._lines.leave(queue, due_us)
+            raise
         if self.on_kept is not None:
             self.on_kept(kept)
         return kept
@@ -152,6 +162,10 @@ class SchemeSet:
         for scheme in self.all_timed:
             if held := [message for message in messages if scheme.holds(message)]:
                 scheme.remove_settled(held)
+                if self._lines is not None:
+                    queue_of = scheme.context.topics.queue
+                    for one in held:
+                        self._lines.leave(queue_of(one.real_queue_key or 0), one.due_us or 0)
 
     # Due times
 
