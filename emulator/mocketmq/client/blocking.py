@@ -6,6 +6,7 @@ import functools
 import select
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from socket import socket
@@ -36,6 +37,7 @@ class _Connection(Operations):
         assert address.hostname  # noqa: S101 - Operations has refused an address without host
         kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
         self._http = kind(address.hostname, address.port, timeout=CONNECT_S)
+        weakref.finalize(self, self._http.close)  # at the latest when its thread ends
         self._prefix = address.path
         self._answer_s = answer_s
 
@@ -96,14 +98,15 @@ def _blocking(
 class BlockingClient:
     """A client for any number of threads. Methods raise BrokerError, UnreachableError.
 
-    Each thread has its own connection. A thread connects on its first operation, and reconnects if the broker
-    has closed the connection. A response may take ``answer_s`` real seconds; by default, there is no limit.
+    Each thread has its own connection, which is closed when the thread ends. A thread connects on its first
+    operation, and reconnects if the broker has closed the connection. A response may take ``answer_s`` real
+    seconds; by default, there is no limit.
     """
 
     def __init__(
         self, url: str = DEFAULT_URL, token: str | None = None, *, answer_s: float | None = None
     ) -> None:
-        self._connections: list[_Connection] = []
+        self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
         self._of_thread = threading.local()
         self._new = functools.partial(_Connection, url, token, answer_s)
         _ = self._connection  # raises an error for an invalid address
@@ -116,7 +119,7 @@ class BlockingClient:
 
     def close(self) -> None:
         """Close all connections. No thread may be waiting for a response."""
-        for connection in self._connections:
+        for connection in list(self._connections):
             connection.close()
 
     @property
@@ -131,7 +134,7 @@ class BlockingClient:
             return cast("_Connection", self._of_thread.connection)
         except AttributeError:
             connection = self._of_thread.connection = self._new()
-            self._connections.append(connection)
+            self._connections.add(connection)
             return connection
 
     # Messages

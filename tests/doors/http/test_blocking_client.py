@@ -13,6 +13,7 @@ from mocketmq import BlockingClient, BrokerError, UnreachableError, body_of, out
 from mocketmq.client.operations import Operations
 from mocketmq.errors import InvalidArgumentError
 from tests.support.network import quiet_port
+from tests.support.patience import PATIENCE_S
 from tests.support.process import BrokerProcess, forked_broker
 
 T = TypeVar("T")
@@ -134,6 +135,34 @@ def test_foreign_server_is_reported() -> None:
         ):
             broker.info()
         thread.join()
+
+
+@pytest.mark.parametrize("ends", ["thread", "client"])
+def test_a_connection_ends_with_its_thread_and_with_the_client(ends: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        broker = BlockingClient(f"http://127.0.0.1:{other.getsockname()[1]}")
+        answered, gate = threading.Event(), threading.Event()
+
+        def use() -> None:
+            assert broker.ready() == {"status": "ready"}
+            answered.set()
+            if ends == "client":
+                gate.wait()
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        connection, _ = other.accept()
+        with connection:
+            connection.settimeout(PATIENCE_S)
+            assert connection.recv(1 << 16).startswith(b"GET ")
+            connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"status":"ready"}')
+            assert answered.wait(PATIENCE_S)
+            if ends == "client":
+                broker.close()
+            assert connection.recv(1) == b""
+        gate.set()
+        thread.join()
+        broker.close()
 
 
 @pytest.mark.parametrize(
