@@ -1,5 +1,7 @@
 """Snapshots under every delay scheme: on disk and in memory, one scheme's in another one, random plays."""
 
+import errno
+import os
 import random
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.schemes import SCHEMES
 from tests.broker.test_checked_halves import prepare
 from tests.support.brokers import GROUP, S, bodies, receive, running_broker, send, visible
-from tests.support.second_directories import message_files, no_removal_left, send_in
+from tests.support.second_directories import listed, message_files, no_removal_left, scheme_of, send_in
 
 OTHERS = {"directories": "wheel", "wheel": "slots", "slots": "sorted", "sorted": "directories"}
 
@@ -139,6 +141,32 @@ async def test_another_scheme_takes_over_the_messages_of_a_snapshot(
         assert bodies(await visible(broker)) == ["timed"]
         assert bodies(await visible(broker, "other")) == ["plain"]
         assert bodies(await receive(broker)) == ["timed"]
+
+
+async def test_a_failed_restore_removes_its_records_once_the_disk_allows_it(
+    tmp_path: Path, scheme: TimedSchemeName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await send_in(broker, 10_000, "early")
+        await broker.snapshots.save("here")
+        await broker.mover.advance(20 * S)
+        await no_removal_left(broker)
+        engine = scheme_of(broker)
+        with monkeypatch.context() as patch:
+            for step in ("sync", "forget"):
+                patch.setattr(type(engine.store), step, refuse)
+            with pytest.raises(StoreUnavailableError, match=os.strerror(errno.ENOSPC)):
+                await broker.snapshots.restore("here")
+            await engine.entries.refill()
+            assert (broker.schemes.pending, await listed(broker), engine.entries.first()) == (0, [], None)
+        await engine.tidy()
+        assert engine.store.count == 0
+        await broker.snapshots.restore("here")
+        assert (await broker.mover.advance(60 * S)).fired == 1
+        assert bodies(await visible(broker)) == ["early"]
 
 
 async def test_a_restore_that_the_store_refuses_changes_nothing(

@@ -6,7 +6,9 @@ removes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mocketmq.errors import StoreUnavailableError
@@ -61,9 +63,10 @@ class StagedRecords:
             raise
 
     async def remove(self) -> None:
-        """Remove the records, because the restore failed."""
-        staged = [*self._pending.staged]
-        kept = await self._run(lambda: self._store.forget(staged))
+        """Remove the records, because the restore failed. The disk may refuse that for now."""
+        kept: Sequence[Entry] = [*self._pending.staged]
+        with suppress(StoreUnavailableError):  # the caller has an error of its own
+            kept = await self._run(partial(self._store.forget, kept))
         self._marks.mark_soon(kept)
         self._pending.staged.clear()
 
