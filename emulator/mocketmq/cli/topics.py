@@ -121,7 +121,9 @@ def _brokers_of(topics: Sequence[JsonObject]) -> dict[str, str]:
 @click.option(
     "--clock", metavar="start|INSTANT", help="Set the clock back to its first start, or to an instant."
 )
-@click.option("--forget", is_flag=True, help="Delete undeclared topics and groups that no client consumes.")
+@click.option(
+    "--forget", is_flag=True, help="Delete undeclared topics and groups that no connected client uses."
+)
 @with_broker
 def reset(broker: BlockingClient, output: Output, topic: str | None, clock: str | None, forget: bool) -> None:
     """Delete all messages, or those of one topic.

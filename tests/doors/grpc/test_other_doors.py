@@ -7,6 +7,7 @@ import pytest
 from aiohttp import ClientSession
 
 from mocketmq.clock import US_PER_S, wall_us
+from tests.doors.remoting.gates import until
 from tests.doors.remoting.popping import pop
 from tests.doors.remoting.producing import UNIQUE, header
 from tests.support.aliyun import Aliyun
@@ -136,3 +137,19 @@ async def test_all_doors_show_the_same_delayed_message(door: str, tmp_path: Path
         assert {record["door"] for record in history["records"]} == {door}
         [row] = rows(tmp_path, "SELECT unique_key FROM deliveries")
         assert row["unique_key"] == message_id
+
+
+async def test_a_connected_producer_sends_after_a_reset_that_forgets() -> None:
+    async with running_grpc(auto_create_topics=False) as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        for topic in ("orders", "others"):
+            await api.ok("PUT", f"/v1/topics/{topic}", {"type": "normal"})
+        async with client.telemetry() as telemetry:
+            await telemetry.produce("orders")
+            await api.ok("POST", "/v1/reset", {"forget": True})
+            assert (await client.send(client.message("hello"))).status.code == 20_000
+            assert (await api.ok("GET", "/v1/topics/orders"))["type"] == "normal"
+            await api.refused(404, "GET", "/v1/topics/others")
+        await until(lambda: not list(emulator.broker.registry.clients))
+        await api.ok("POST", "/v1/reset", {"forget": True})
+        await api.refused(404, "GET", "/v1/topics/orders")

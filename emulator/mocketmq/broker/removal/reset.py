@@ -202,17 +202,20 @@ class FullReset:
     async def forget_undeclared(self) -> None:
         """Delete topics and groups neither declared in the settings nor in use by a connected client.
 
-        Declared topics and groups get their declared properties again.
+        A client uses what it consumes and, over gRPC, the topics that it sends to, whose names are its
+        producer groups. Declared topics and groups get their declared properties again.
         """
         registry, settings = self._registry, self._settings
         names = {group.name for group in settings.groups}
+        topics = {topic.name for topic in settings.topics}
         for client in registry.clients:
             names.update(client.producers, client.consumers)
+            if client.channel.door == "grpc":
+                topics.update(client.producers)
         for group in registry.groups:
             if group.name not in names and not is_system_group(group.name):
                 with suppress(GroupNotFoundError):  # a client has deleted the group in the meantime
                     await self._groups.delete(group.name, clean_offsets=True)
-        topics = {topic.name for topic in settings.topics}
         topics.update(name for group in names for name in (retry_topic(group), dead_letter_topic(group)))
         for topic in registry.topics:
             is_used = topic.name in topics or registry.clients.subscribers(topic.name)
