@@ -96,9 +96,7 @@ class Database:
             self._idle.put_nowait(reader)
         self.is_in_memory = not readers  # has no file
         writing = asyncio.Lock()
-        self._writer = WriteConnection(
-            writer, direct, writing, lambda: self.is_in_memory and self._idle.empty()
-        )
+        self._writer = WriteConnection(writer, direct, writing, self._idle if self.is_in_memory else None)
         self._checkpoints = Checkpoints(connect_reader, writing)
         self._log_path = log_path
         self._log: int | None = None  # a descriptor
@@ -154,11 +152,21 @@ class Database:
                 return rows
         except ERRORS as error:
             raise self._read_error(error) from error
-        return await run_to_completion(self._read(await self._idle.get(), sql, parameters))
+        reader = await self._idle.get()
+        return await run_to_completion(self._read(reader, sql, parameters, are_few=are_few))
 
-    async def _read(self, reader: aiosqlite.Connection, sql: str, parameters: Sequence[object]) -> list[Any]:
-        """Read in the thread of an idle connection, which is idle again once the query has ended."""
+    async def _read(
+        self, reader: aiosqlite.Connection, sql: str, parameters: Sequence[object], *, are_few: bool
+    ) -> list[Any]:
+        """Read in the thread of an idle connection, which is idle again once the query has ended.
+
+        An in-memory store has one connection, which is idle now, so this thread can read few rows.
+        """
         try:
+            if are_few and self.is_in_memory:
+                rows = self._writer.read(sql, parameters, is_reader=True)
+                if rows is not None:
+                    return rows
             return list(await reader.execute_fetchall(sql, parameters))
         except ERRORS as error:
             raise self._read_error(error) from error

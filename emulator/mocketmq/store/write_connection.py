@@ -6,10 +6,13 @@ contend for the interpreter's lock. The same is true of a read of a few rows, mo
 connection's cache. The event loop runs both itself, except when that could hold up everything else:
 
 - The transaction is large, or changes an unknown number of rows (``Batch.sweep``).
-- The connection is in use: a checkpoint has to finish first, or an in-memory store is being read.
+- The connection is in use: a checkpoint has to finish first, or a thread reads an in-memory store, which has
+  no other connection. The latter is waited for: if further work used the thread as well, the thread would
+  never be idle again.
 - Another program has locked the database. The loop does not wait for the lock; the thread does.
 - The file system was slow. A stall holds up the event loop once, and the next transactions and reads use
-  threads. Work that only waited for its turn on a busy CPU was not held up by the file system.
+  threads. Work that only waited for its turn on a busy CPU was not held up by the file system, nor was a
+  thread that waited for the interpreter's lock; and a store in memory has no file system.
 - Other reads have already taken long in the same iteration of the event loop, as when a message wakes many
   long polls.
 """
@@ -18,7 +21,7 @@ import asyncio
 import itertools
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -34,11 +37,15 @@ try:
 except ImportError:  # only Linux and FreeBSD count for each thread
     getrusage = None  # type: ignore[assignment]
 
-QUICK_ROWS: Final = 256
+QUICK_ROWS: Final = 768
 QUICK_BYTES: Final = 256 << 10
-"""Maximum numbers of rows, and of bytes in bodies, of a transaction on the event loop: about 2 ms."""
+"""Maximum numbers of rows, and of bytes in bodies, of a transaction on the event loop: 2 to 4 ms. Enough for
+256 deliveries of the timer, which have two rows each."""
 SLOW_US: Final = 5_000
 """Duration of a transaction from which the file system counts as slow."""
+SLOW_COMMIT_US: Final = 2 * SLOW_US
+"""The same for the commit of a transaction in the thread. Each of the thread's calls into SQLite may wait for
+the interpreter's lock for the 5 ms of ``sys.getswitchinterval``, and a transaction has many calls."""
 SUSPECT: Final = 100
 """Number of transactions, and of reads, that use a thread after a slow one of either kind."""
 READING_US: Final = 2_000
@@ -78,6 +85,7 @@ class TransactingConnection(sqlite3.Connection):
 
     took_us = 0
     has_stalled = False
+    _commit_us = 0
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Like sqlite3's. For ``TRANSACTION``, run ``parameters`` as statements, and wait for locks."""
@@ -86,6 +94,7 @@ class TransactingConnection(sqlite3.Connection):
         self.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
         try:
             self.transact(parameters)
+            self.has_stalled = self._commit_us > SLOW_COMMIT_US
         finally:
             self.execute("PRAGMA busy_timeout=0")
         return self.cursor()
@@ -99,7 +108,9 @@ class TransactingConnection(sqlite3.Connection):
                 self._run(statement, rows)
                 pass_point("writer.writing")
             pass_point("writer.written")
+            committing_us = steady_us()
             self.commit()
+            self._commit_us = steady_us() - committing_us
         except BaseException:
             self.rollback()
             raise
@@ -143,19 +154,23 @@ def _of_many(statement: str, count: int) -> str | None:
 class WriteConnection:
     """The connection that writes. ``direct`` is the same connection, for use on the event loop's thread.
 
-    ``writing`` is held while a transaction runs in the thread, or must not run at all. ``is_read`` returns
-    whether the connection is also being read.
+    ``writing`` is held while a transaction runs in the thread, or must not run at all. ``shared`` is for a
+    store in memory, whose only connection also reads: it contains the connection while no thread reads.
     """
 
     _connection: aiosqlite.Connection
     _direct: TransactingConnection
     _writing: asyncio.Lock
-    _is_read: Callable[[], bool]
+    _shared: asyncio.LifoQueue[aiosqlite.Connection] | None
 
     def __post_init__(self) -> None:
         self._suspected = 0  # number of further transactions that use a thread
         self._suspected_reads = 0  # the same for reads, counted separately because they may come from memory
         self._reading_us = 0  # time spent in reads in this iteration of the event loop
+
+    @property
+    def _is_read(self) -> bool:
+        return self._shared is not None and self._shared.empty()
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:
         """Keep transactions from running inside the context."""
@@ -168,16 +183,23 @@ class WriteConnection:
         """
         if self.run_at_once(statements, count, size):
             return
-        is_read = self._is_read()
+        if self._shared is not None and _is_small(count, size):
+            connection = await self._shared.get()
+            try:
+                if not self._writing.locked():
+                    self._direct.transact(statements)
+                    return
+            finally:
+                self._shared.put_nowait(connection)
         async with self._writing:
             await self._connection.executemany(TRANSACTION, statements)
-        if _is_small(count, size) and not is_read:
+        if _is_small(count, size):
             self._suspected = max(0, self._suspected - 1)
             self._judge()
 
     def run_at_once(self, statements: Sequence[tuple[str, Rows]], count: int, size: TransactionSize) -> bool:
         """Like ``run``, on this thread. Returns False, and does nothing, if that could hold up the loop."""
-        if self._suspected or not _is_small(count, size) or self._writing.locked() or self._is_read():
+        if self._suspected or not _is_small(count, size) or self._writing.locked() or self._is_read:
             return False
         try:
             self._direct.transact(statements)
@@ -187,12 +209,13 @@ class WriteConnection:
         self._judge()
         return True
 
-    def read(self, sql: str, parameters: Sequence[object]) -> list[Any] | None:
+    def read(self, sql: str, parameters: Sequence[object], *, is_reader: bool = False) -> list[Any] | None:
         """Read a few rows of the last committed state on this thread. Raises sqlite3.Error.
 
-        Returns None if that could hold up the event loop.
+        Returns None if that could hold up the event loop. With ``is_reader``, the caller has taken the
+        connection out of ``shared``.
         """
-        if self._reading_us >= READING_US or self._writing.locked() or self._is_read():
+        if self._reading_us >= READING_US or self._writing.locked() or (self._is_read and not is_reader):
             return None
         if self._suspected_reads:
             self._suspected_reads -= 1
@@ -218,7 +241,7 @@ class WriteConnection:
         self._suspect()
 
     def _judge(self) -> None:
-        if self._direct.has_stalled:
+        if self._direct.has_stalled and self._shared is None:
             self._suspect()
 
     def _suspect(self) -> None:
