@@ -33,6 +33,8 @@ RocketMQ does; ``due_us`` is still the original due time. Pending messages are r
 of cancelled and forced messages.
 """
 
+import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mocketmq.store.batch import Batch
@@ -47,10 +49,13 @@ SELECT offset, run, delivery.parked_offset, unique_key, topic, queue_id, queue_o
  scheme, level, reconsume_times + 1, length(body), forced, born_us, stored_us, delivery.due_us, picked_us,
  store_us, fault
 FROM delivery CROSS JOIN messages ON log_offset = offset"""
-_PULLED = (
-    "UPDATE deliveries SET pulled_us = ?, pulled_by = ? WHERE delivered_offset = ? AND pulled_us IS NULL"
-)
-_ACKED = "UPDATE deliveries SET acked_us = ? WHERE delivered_offset = ? AND acked_us IS NULL"
+_PULLED = "UPDATE deliveries SET pulled_us = ?, pulled_by = ? WHERE pulled_us IS NULL AND "
+_ACKED = "UPDATE deliveries SET acked_us = ? WHERE acked_us IS NULL AND "
+_ONE = "delivered_offset = ?"
+# A single statement, because Python waits for the GIL once per statement, and row.
+_SEVERAL = "delivered_offset IN (SELECT value FROM json_each(?))"
+_FEW = 256
+"""Maximum number of rows that are quickly changed."""
 
 
 class DueMessage(NamedTuple):
@@ -86,10 +91,22 @@ class LedgerWriter:
         times = (stored_us, due_us, picked_us)
         batch.execute(_RECORD, (*where, scheme, level, int(forced), *times, fault))
 
-    def pulled(self, batch: Batch, delivered_offset: int, group: str, at_us: int | None = None) -> None:
-        """Record that a consumer of the group got the message, by default at the batch's time."""
-        batch.execute(_PULLED, (batch.now_us if at_us is None else at_us, group, delivered_offset))
+    def pulled(
+        self, batch: Batch, delivered_offsets: Sequence[int], group: str, at_us: int | None = None
+    ) -> None:
+        """Record that a consumer of the group got the messages, by default at the batch's time."""
+        self._change(batch, _PULLED, (batch.now_us if at_us is None else at_us, group), delivered_offsets)
 
-    def acked(self, batch: Batch, delivered_offset: int, at_us: int | None = None) -> None:
-        """Record that a consumer acknowledged the message, by default at the batch's time."""
-        batch.execute(_ACKED, (batch.now_us if at_us is None else at_us, delivered_offset))
+    def acked(self, batch: Batch, delivered_offsets: Sequence[int], at_us: int | None = None) -> None:
+        """Record that a consumer acknowledged the messages, by default at the batch's time."""
+        self._change(batch, _ACKED, (batch.now_us if at_us is None else at_us,), delivered_offsets)
+
+    def _change(
+        self, batch: Batch, sql: str, values: tuple[object, ...], delivered_offsets: Sequence[int]
+    ) -> None:
+        """Run the statement for the rows with these offsets."""
+        if len(delivered_offsets) == 1:
+            batch.execute(sql + _ONE, (*values, delivered_offsets[0]))
+        else:
+            run = batch.execute if len(delivered_offsets) <= _FEW else batch.sweep
+            run(sql + _SEVERAL, (*values, json.dumps(delivered_offsets)))

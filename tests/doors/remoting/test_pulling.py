@@ -474,12 +474,12 @@ async def test_stored_messages_can_be_pulled_while_the_store_fails(
         await send(remoting.broker, "late", queue=0, level=1)
         await remoting.broker.mover.advance(1 * S)
 
-        async def commit(*_: object, **_options: object) -> None:
+        def put(*_: object, **_options: object) -> None:
             raise StoreUnavailableError("the disk is full")
 
         await pull(remoting.client, 1)
         with monkeypatch.context() as patched:
-            patched.setattr(remoting.broker.store.writer, "commit", commit)
+            patched.setattr(remoting.broker.store.writer, "put", put)
             assert bodies(await pull(remoting.client)) == ["late"]
         assert "cannot record pull times in the ledger: the disk is full (deliveries: 1)" in caplog.text
 

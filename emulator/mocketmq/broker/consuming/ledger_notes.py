@@ -8,13 +8,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from mocketmq.errors import EmulatorError
 from mocketmq.schedule.ledger import LedgerWriter
-from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Writer
+from mocketmq.store.writer import Work, Writer
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +22,6 @@ MOST = 64
 """Number of unstored notes from which pulls wait. Writing more notes at once would delay sends."""
 LENGTH = 1_000
 """Maximum number of pulls and commits kept in memory."""
-
-_Record = Callable[[Batch, int, int], None]
-"""``record(batch, log_offset, at_us)`` writes one note."""
 
 
 class Step(NamedTuple):
@@ -90,39 +87,37 @@ class LedgerNotes:
         self._writer = writer
         self._ledger = ledger
         self.trail = PullTrail()
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing: set[asyncio.Future[None]] = set()
 
     async def pulled(self, log_offsets: Sequence[int], group_name: str) -> None:
         """Note a pull of the group. Waits only if too many notes are unstored."""
         if len(self._writing) >= MOST:
             await self.written()
-
-        def record(batch: Batch, offset: int, at_us: int) -> None:
-            self._ledger.pulled(batch, offset, group_name, at_us)
-
-        self._note("pull", record, log_offsets)
+        at_us = self._writer.now_us()
+        record = partial(self._ledger.pulled, delivered_offsets=log_offsets, group=group_name, at_us=at_us)
+        self._note("pull", record, len(log_offsets))
 
     def acked(self, log_offsets: Sequence[int]) -> None:
         """Note that a group has committed an offset above these messages."""
-        self._note("acknowledgement", self._ledger.acked, log_offsets)
+        record = partial(self._ledger.acked, delivered_offsets=log_offsets, at_us=self._writer.now_us())
+        self._note("acknowledgement", record, len(log_offsets))
 
-    def _note(self, kind: str, record: _Record, log_offsets: Sequence[int]) -> None:
-        note = asyncio.create_task(self._write(kind, record, log_offsets, self._writer.now_us()))
+    def _note(self, kind: str, record: Work, count: int) -> None:
+        note: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._writing.add(note)
-        note.add_done_callback(self._writing.discard)
-
-    async def _write(self, kind: str, record: _Record, log_offsets: Sequence[int], at_us: int) -> None:
-        def work(batch: Batch) -> None:
-            for log_offset in log_offsets:
-                record(batch, log_offset, at_us)
-
+        note.add_done_callback(partial(self._written, kind, count))
         try:
-            await self._writer.commit(work, until="visible")
+            self._writer.put(record, note, until="visible")
         except EmulatorError as error:
-            log.warning(
-                "cannot record %s times in the ledger: %s (deliveries: %d)", kind, error, len(log_offsets)
-            )
+            note.set_exception(error)
+
+    def _written(self, kind: str, count: int, note: asyncio.Future[None]) -> None:
+        self._writing.discard(note)
+        error = note.exception()
+        if error is not None:
+            log.warning("cannot record %s times in the ledger: %s (deliveries: %d)", kind, error, count)
 
     async def written(self) -> None:
         """Wait until all notes so far are stored, or have failed."""
-        await asyncio.gather(*self._writing)
+        if self._writing:
+            await asyncio.wait(self._writing)

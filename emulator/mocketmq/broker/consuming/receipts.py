@@ -110,7 +110,7 @@ class Receipts:
         times, now_us = receipt.times + 1, batch.now_us
         self._save(batch, receipt, times, visible_us, now_us, pop_ms)
         if receipt.is_delayed:
-            self._ledger.pulled(batch, receipt.log_offset, receipt.group.name)
+            self._ledger.pulled(batch, [receipt.log_offset], receipt.group.name)
 
         def given() -> None:
             if receipt.state is not State.CLOSED:  # otherwise a commit in this transaction closed it
@@ -284,7 +284,7 @@ class Receipts:
             batch.on_rollback(partial(self.reopen, receipt))
         save_outcome(batch, receipt.group.name, receipt.log_offset, outcome.value)
         if receipt.is_delayed and outcome is Outcome.ACKED:
-            self._ledger.acked(batch, receipt.log_offset)
+            self._ledger.acked(batch, [receipt.log_offset])
         batch.on_commit(receipt.acknowledged if outcome is Outcome.ACKED else receipt.close)
         if self.on_step is not None:
             batch.on_commit(partial(self.on_step, receipt, outcome, batch.now_us))
