@@ -1,8 +1,10 @@
 """Delay levels in manual time: deliveries are on time and in order, and records equal upstream's."""
 
 import logging
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,8 @@ from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.message import Message
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.message.properties import DELAY, REAL_QID, REAL_TOPIC, decode_properties, java_hash
+from mocketmq.schedule.level_queues import READ_AHEAD
+from mocketmq.store.messages import FEW_BYTES
 from tests.support.brokers import DELAYS_US, TOPIC, S, bodies, receive, running_broker, send, visible
 
 LEVELS = range(1, 19)
@@ -59,6 +63,34 @@ async def test_thousands_on_one_level_are_delivered_once_in_order() -> None:
             await broker.sender.send_batch(messages[first : first + 1_000])
         assert (await broker.mover.advance(1 * S)).fired == 3_000
         assert bodies(await visible(broker)) == [str(n) for n in range(3_000)]
+
+
+@pytest.mark.parametrize(
+    ("size", "is_quick"), [(FEW_BYTES // READ_AHEAD, True), (FEW_BYTES // READ_AHEAD + 1, False)]
+)
+async def test_the_event_loop_reads_ahead_only_messages_with_small_bodies(
+    monkeypatch: pytest.MonkeyPatch, size: int, *, is_quick: bool
+) -> None:
+    """SQLite reads all pages of a body to get at the due time behind it."""
+    async with running_broker() as broker:
+        await broker.sender.send_batch(
+            Message(TOPIC, bytes(size), {DELAY: "1"}) for _ in range(READ_AHEAD + 1)
+        )
+        database, quick = broker.store.database, list[bool]()
+        rows = database.rows
+
+        async def noted(sql: str, parameters: Sequence[object] = (), *, are_few: bool = False) -> list[Any]:
+            if "json_group_array" in sql:
+                quick.append(are_few)
+            return await rows(sql, parameters, are_few=are_few)
+
+        monkeypatch.setattr(database, "rows", noted)
+        await broker.mover.advance(1 * S)
+        assert quick == [is_quick]
+        quick.clear()
+        await send(broker, level=1)
+        await broker.mover.advance(1 * S)
+        assert quick == [], "a message that is not behind others needs no reading"
 
 
 async def test_the_parked_record_in_the_level_queue_names_its_target() -> None:

@@ -40,7 +40,17 @@ class Parked(NamedTuple):
 class Level:
     """One level queue, and its delay offset ``next_offset``, up to which messages have been delivered."""
 
-    __slots__ = ("ahead", "delay_us", "next_offset", "number", "queue", "read_to", "saved_offset", "settled")
+    __slots__ = (
+        "ahead",
+        "delay_us",
+        "largest_unread",
+        "next_offset",
+        "number",
+        "queue",
+        "read_to",
+        "saved_offset",
+        "settled",
+    )
 
     def __init__(self, number: int, delay_us: int, queue: Queue, next_offset: int) -> None:
         self.number = number
@@ -50,6 +60,8 @@ class Level:
         self.saved_offset = next_offset
         self.ahead: deque[Parked] = deque()
         self.read_to = next_offset  # messages below this offset are delivered, settled or in ``ahead``
+        # Size of the largest body, in bytes, from ``read_to`` on; None if not known, as at the start.
+        self.largest_unread: int | None = 0 if self.is_read else None
         self.settled: set[int] = set()  # offsets, not below the delay offset, of cancelled or forced messages
 
     @property

@@ -33,7 +33,7 @@ from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import ALL_PENDING, EndOfWait, PendingFigures, PendingFilter, SchemeContext
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
-from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
+from mocketmq.store.messages import FEW_BYTES, IS_RETRY_OF, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
 
 READ_AHEAD = 512
@@ -99,6 +99,8 @@ class LevelQueues:
 
     def _parked(self, level: Level, stored: StoredMessage) -> None:
         if level.read_to != stored.queue_offset or len(level.ahead) >= READ_AHEAD:
+            if level.largest_unread is not None:
+                level.largest_unread = max(level.largest_unread, len(stored.body))
             return
         level.read_to += 1
         level.ahead.append(_parked_of(stored))
@@ -144,10 +146,14 @@ class LevelQueues:
                 continue
             end = level.queue.next_offset
             where = level.queue.key, level.read_to, end, READ_AHEAD
-            [(text,)] = await self._database.rows(_READ_AHEAD, where)
+            largest = level.largest_unread
+            are_few = largest is not None and READ_AHEAD * largest <= FEW_BYTES
+            [(text,)] = await self._database.rows(_READ_AHEAD, where, are_few=are_few)
             parked = _decode_parked(text)
             level.ahead.extend(parked)
             level.read_to = parked[-1].queue_offset + 1 if len(parked) == READ_AHEAD else end
+            if level.read_to == level.queue.next_offset:
+                level.largest_unread = 0
 
     def _due_now(self, until_us: int, picked_us: int) -> Iterator[Due]:
         passed: dict[Level, list[int]] = {}
