@@ -46,6 +46,10 @@ _OF_QUEUE = (
     " ORDER BY queue_offset LIMIT ?"
 )
 _BODY_SIZES = f"SELECT queue_offset, length(body){_OF_QUEUE}"
+_TOTAL = (
+    "SELECT count(*), sum(size), max(queue_offset)"
+    f" FROM (SELECT queue_offset, length(body) AS size{_OF_QUEUE})"
+)
 _RUN = f"SELECT *{_OF_QUEUE}"
 
 _STORE_TIMES = (
@@ -194,16 +198,18 @@ async def run_of_messages(
     marks = f" AND tag_hash IN ({','.join('?' * len(hashes))})" if hashes else ""
     are_few = max_bytes <= FEW_BYTES and not hashes and min(end - start, limit) <= FEW
     values = (queue.key, start, end, *hashes, limit)
-    sizes = await database.rows(_BODY_SIZES.format(marks=marks), values, are_few=are_few)
-    if not sizes:
+    [(count, total, last)] = await database.rows(_TOTAL.format(marks=marks), values, are_few=are_few)
+    if not count:
         return [], end
-    cut = sizes[-1][0] + 1 if len(sizes) == limit else end
-    room = max_bytes
-    for number, (queue_offset, size) in enumerate(sizes):
-        room -= size
-        if room < 0 and number:
-            cut = queue_offset
-            break
+    cut = last + 1 if count == limit else end
+    if total > max_bytes:
+        room = max_bytes
+        sizes = await database.rows(_BODY_SIZES.format(marks=marks), values, are_few=are_few)
+        for number, (queue_offset, size) in enumerate(sizes):
+            room -= size
+            if room < 0 and number:
+                cut = queue_offset
+                break
     values = (queue.key, start, cut, *hashes, limit)
     rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
     messages = list(map(StoredMessage._make, rows))
