@@ -1,16 +1,21 @@
 """If the second of three records is damaged, it is quarantined and counted, and the others are delivered."""
 
+import errno
+import os
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mocketmq.broker.broker import Broker
+from mocketmq.errors import StoreUnavailableError
 from mocketmq.settings import TimedSchemeName
+from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.slots.data_file import MAGIC as SLOTS_MAGIC
 from mocketmq_compat.delay.sorted.sorted_store import SortedStore
+from mocketmq_compat.delay.store import DelayStore
 from mocketmq_compat.delay.wheel.record import MAGIC as WHEEL_MAGIC
-from tests.support.brokers import running_broker
+from tests.support.brokers import S, running_broker
 from tests.support.second_directories import (
     HOUR_MS,
     MS,
@@ -182,3 +187,33 @@ async def test_slots_deliver_a_record_whose_head_alone_is_damaged(is_running: bo
         async with running_broker(tmp_path, timed_scheme="slots") as broker:
             assert await delivered(broker) == ["one", "two", "three"]
             assert broker.schemes.file_figures().put_aside == {}
+
+
+async def test_a_message_that_the_disk_refuses_to_quarantine_stays_counted(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await send_in(broker, 1_000, "damaged")
+        await send_in(broker, 1_001, "intact")
+        engine = scheme_of(broker)
+        damaged = engine.entries.first()
+        read = engine.store.read
+
+        def read_damage(_: DelayStore, entry: Entry) -> bytes:
+            return b"damaged" if entry == damaged else read(entry)
+
+        monkeypatch.setattr(type(engine.store), "read", read_damage)
+        with monkeypatch.context() as full:
+            full.setattr(type(engine.store), "put_aside", refuse)
+            for _ in range(2):
+                with pytest.raises(StoreUnavailableError, match=os.strerror(errno.ENOSPC)):
+                    await broker.mover.advance(2 * S)
+                await engine.entries.refill()
+            assert broker.schemes.pending == 2
+        await broker.mover.advance(2 * S)
+        assert await in_order_of_delivery(broker) == ["intact"]
+        await engine.tidy()
+        assert (broker.schemes.pending, engine.store.count) == (0, 0)

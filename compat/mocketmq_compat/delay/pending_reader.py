@@ -248,7 +248,12 @@ class DueMessages:
 
     async def _put_aside(self, entry: Entry, error: DamagedFileError) -> None:
         """Quarantine the rest of the message, with the reason."""
-        if not self._pending.remove_unreadable(entry) and error.kind == MISSING:
+        was_first = self._pending.remove_unreadable(entry)
+        if not was_first and error.kind == MISSING:
             return  # the store has already removed it
         log.warning("quarantining the delayed message %s: %s", entry.name, error)
-        await self._records.run(partial(self._records.store.put_aside, entry, error.kind, str(error)))
+        try:
+            await self._records.run(partial(self._records.store.put_aside, entry, error.kind, str(error)))
+        except EmulatorError:
+            self._pending.count += was_first  # the store still has it, and the next refill finds it again
+            raise
