@@ -119,6 +119,11 @@ class Exchange:
         """Stop counting the requests that were read. May be called twice."""
         self.stream.release()
 
+    def read_no_more(self) -> None:
+        """Drop what the client still sends, which would count until it has read the last response."""
+        self.stream.fail(StatusError(Status.CANCELLED, "the request was refused"))
+        self.end()
+
     def hang_up(self) -> None:
         self._connection.end()
 

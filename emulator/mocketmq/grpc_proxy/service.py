@@ -141,6 +141,7 @@ class Service:
         try:
             self._admit("Telemetry", exchange, None)
         except RefusedError as error:
+            exchange.read_no_more()
             await exchange.send(set_status(Command(), code_of(error), str(error)))
             return
         commands = CommandQueue(exchange, self._memory)
@@ -176,6 +177,7 @@ class Service:
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
         except (AccessError, GrpcError) as error:
+            exchange.read_no_more()
             _answer(client, set_status(Command(), code_of(error), str(error)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:

@@ -17,12 +17,12 @@ from mocketmq.grpc_proxy import server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.connection import READ_BYTES
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.frames import Http2FrameReader
+from mocketmq.grpc_proxy.frames import Http2FrameReader, Http2Setting, settings_frame
 from mocketmq.grpc_proxy.memory import Memory, MemoryLimits
 from mocketmq.grpc_proxy.messages import message_class, set_us
 from tests.doors.remoting.gates import until
 from tests.hostile.floods import sent
-from tests.hostile.http2 import raw_http2
+from tests.hostile.http2 import framed, raw_http2
 from tests.support.grpc import GrpcClient, bodies, grpc_client, running_grpc
 from tests.support.patience import HANGING_S, PATIENCE_S
 
@@ -174,6 +174,22 @@ async def test_telemetry_of_a_non_reading_client_takes_limited_memory() -> None:
                 await telemetry.say(settings_of(300 << 10))
                 await until(lambda: held.unread == 0)
                 await telemetry.command()
+
+
+@pytest.mark.parametrize("client_id", ["", "stranger@1@0@x"])
+async def test_refused_telemetry_of_a_non_reading_client_takes_no_memory(client_id: str) -> None:
+    async with (
+        running_grpc(access_keys={"alice": "alices-secret"}) as (emulator, client),
+        raw_http2(f"127.0.0.1:{client.port}") as deaf,
+    ):
+        deaf.writer.write(settings_frame({Http2Setting.INITIAL_WINDOW_SIZE: 0}))
+        stream = deaf.open("Telemetry", headers={"x-mq-client-id": client_id})
+        for _ in range(4):
+            await deaf.send(stream, framed(settings_of(100 << 10)))
+        heartbeat = deaf.open("Heartbeat", end=True)
+        await deaf.flush()
+        await deaf.trailers(heartbeat)  # after it, the broker has received everything
+        assert memory_of(emulator).held == 0
 
 
 async def test_a_client_that_reads_gets_any_number_of_commands() -> None:
