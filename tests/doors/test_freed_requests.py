@@ -140,16 +140,28 @@ async def test_json_without_token() -> None:
         assert await in_cycles(refused) == {}
 
 
-async def test_delayed_messages_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("step", "error", "status"),
+    [
+        ("write", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 503),
+        ("sync", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 503),
+        ("write", ZeroDivisionError("a defect"), 500),
+    ],
+)
+async def test_delayed_messages_that_cannot_be_saved(
+    step: str, error: Exception, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise type(error)(*error.args)
 
-    monkeypatch.setattr(DirectoryStore, "write", refuse)
+    monkeypatch.setattr(DirectoryStore, step, refuse)
     async with running_api(data=str(tmp_path)) as api:
 
         async def refused() -> None:
             message = {"body": "hello", "delay": "90s"}
-            await api.refused(503, "POST", "/v1/topics/orders/messages", message)
+            await api.refused(status, "POST", "/v1/topics/orders/messages", message)
+            batch = {"messages": [message, message]}
+            await api.refused(status, "POST", "/v1/topics/orders/messages/batch", batch)
 
         assert await in_cycles(refused) == {}
 

@@ -147,7 +147,7 @@ class GroupSaves(Chore):
             try:
                 outcomes = await loop.run_in_executor(self._thread, self._write_group, group)
             except Exception as defect:  # noqa: BLE001 - otherwise its callers would wait forever
-                outcomes = [defect] * len(group)
+                outcomes = [defect.with_traceback(None)] * len(group)  # which refers to ``outcomes``
             if refused := [save.entry for save, error in zip(group, outcomes, strict=True) if error]:
                 self._refused(await loop.run_in_executor(self._thread, self._remove, refused))
             self.in_flight.difference_update(save.entry for save in group)
@@ -192,7 +192,8 @@ class GroupSaves(Chore):
             try:
                 self._store.sync(written)
             except OSError as error:
-                return [outcome or error for outcome in outcomes]
+                failure = error.with_traceback(None)  # which refers to the result, by the thread's frame
+                return [outcome or failure for outcome in outcomes]
         pass_point("files.saved")
         return outcomes
 

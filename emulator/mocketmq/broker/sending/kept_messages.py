@@ -41,10 +41,13 @@ class KeptMessages:
         )
         kept = [result for result in results if not isinstance(result, BaseException)]
         failure = next((result for result in results if isinstance(result, BaseException)), None)
-        if failure is not None:
-            await self.take_back(kept)
-            raise failure
-        return kept
+        try:
+            if failure is not None:
+                await self.take_back(kept)
+                raise failure
+            return kept
+        finally:
+            del failure, results  # the traceback of the failure refers to this frame
 
     async def stored_with(self, kept: Sequence[StoredMessage], storing: Awaitable[T]) -> T:
         """Await ``storing``, which stores data for the kept messages. If it fails, take the messages back."""
