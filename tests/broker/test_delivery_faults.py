@@ -264,6 +264,25 @@ async def test_a_message_released_while_the_next_release_is_read_is_delivered(
         assert bodies(await visible(broker, "a")) == ["a"]
 
 
+async def test_an_unread_next_release_fails_no_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker() as broker:
+        await broker.faults.add_rule(FaultRule(do="deliver-late", by="10s"))
+        await send(broker, "late", level=1)
+        await broker.mover.advance(2 * S)
+        database, unread = broker.store.database, [True]
+        read = database.rows
+
+        async def rows(sql: str, *parameters: Any, **how: Any) -> list[Any]:
+            if sql == held_deliveries._FIRST and unread:
+                unread.pop()
+                raise StoreUnavailableError("no")
+            return await read(sql, *parameters, **how)
+
+        monkeypatch.setattr(database, "rows", rows)
+        assert (await broker.mover.advance(10 * S)).fired == 1
+        assert (unread, await seen(broker), broker.held.next_due_us()) == ([], ["late"], None)
+
+
 async def test_a_rule_whose_client_has_disconnected_is_removed() -> None:
     async with running_broker() as broker:
         told = []

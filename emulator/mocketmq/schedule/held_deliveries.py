@@ -7,12 +7,12 @@ messages can be listed, cancelled and forced like all pending messages.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mocketmq.clock import LATEST_US
-from mocketmq.errors import NotPendingError
+from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.faults.injector import FaultInjector
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.message import Draft, StoredMessage
@@ -309,7 +309,8 @@ class HeldDeliveries:
         rows = [Held._make(row) for row in await self._database.rows(_RELEASED, (until_us, READ_AHEAD))]
         picked_us = self._clock.now_us()
         yield partial(self._due_now, rows, picked_us)
-        await self._look()
+        with suppress(StoreError):  # the deliveries are committed, and the next call reads again
+            await self._look()
 
     def _due_now(self, rows: Sequence[Held], picked_us: int) -> Iterator[Due]:
         instant_us = 0
