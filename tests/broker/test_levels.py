@@ -74,7 +74,7 @@ async def test_the_event_loop_reads_ahead_only_messages_with_small_bodies(
     """SQLite reads all pages of a body to get at the due time behind it."""
     async with running_broker() as broker:
         await broker.sender.send_batch(
-            Message(TOPIC, bytes(size), {DELAY: "1"}) for _ in range(READ_AHEAD + 1)
+            [Message(TOPIC, bytes(size), {DELAY: "1"}) for _ in range(READ_AHEAD + 1)]
         )
         database, quick = broker.store.database, list[bool]()
         rows = database.rows
