@@ -4,8 +4,8 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from mocketmq.schedule.timer import BATCH
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.entry_table import EntryTable
 from mocketmq_compat.delay.offline import adding
+from mocketmq_compat.delay.wheel import wheel_store
 from mocketmq_compat.delay.wheel.record import HEAD, SPAN_S
+from mocketmq_compat.delay.wheel.wheel_folder import WheelFolder
 from mocketmq_compat.delay.wheel.wheel_store import WheelStore
 from tests.support.brokers import S, rows, running_broker, visible
 from tests.support.delayed_files import made
@@ -96,6 +98,31 @@ async def test_the_event_loop_reads_no_file(tmp_path: Path, monkeypatch: pytest.
             await act()
             assert threads and threading.current_thread() not in threads, act
         assert await advance_to_end(broker) == [*map(str, range(BATCH)), "last"]
+
+
+@pytest.mark.interpreted
+def test_a_look_up_searches_a_file_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    class Noted(bytes):
+        def find(self, wanted: bytes, begin: int = 0, end: int | None = None, /) -> int:  # type: ignore[override]
+            searched.append((len(self) if end is None else end) - begin)
+            return super().find(wanted, begin, end)
+
+    @contextmanager
+    def opened(folder: WheelFolder, start: int, _: int | None = None) -> Iterator[Noted]:
+        yield Noted((folder.root / f"{start}.log").read_bytes())
+
+    monkeypatch.setattr(wheel_store, "_SEARCHED_BYTES", 16)
+    monkeypatch.setattr(WheelFolder, "open", opened)
+    store = WheelStore(tmp_path)
+    files = [made(f"K{number}", number=number) for number in range(40)]
+    for file in files:
+        store.write(file.entry, file.content)
+    for file in files:
+        store.adopt(0)  # unloads it
+        assert store.with_key(file.entry.key_hash) == [file.entry] == store.with_number(file.entry.number)
+    assert max(searched) == 16 + 7
 
 
 async def test_ten_minutes_are_a_file(tmp_path: Path) -> None:

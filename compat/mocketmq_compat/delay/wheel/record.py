@@ -37,7 +37,7 @@ class Content(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, part: slice, /) -> bytes | bytearray: ...
-    def find(self, wanted: bytes, begin: int = ..., /) -> int:
+    def find(self, wanted: bytes, begin: int = ..., end: int = ..., /) -> int:
         """Like :meth:`bytes.find`."""
 
 

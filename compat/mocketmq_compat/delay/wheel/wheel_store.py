@@ -50,6 +50,8 @@ AHEAD_S: Final = SPAN_S
 """Number of seconds before a file's first due second at which the file is loaded."""
 _LIKELY_BYTES: Final = 4_096
 """Number of bytes in the first read of a record, which suffices for most records."""
+_SEARCHED_BYTES: Final = 1 << 20
+"""Number of bytes searched in one step, which takes a millisecond."""
 
 
 _KIND: Final = "wheel"
@@ -377,12 +379,10 @@ class WheelStore(BaseStore):
         wanted = value.to_bytes(8, "little", signed=True)
         found: set[Entry] = set()
         with suppress(FileNotFoundError), self.folder.open(start, size) as data:
-            place = data.find(wanted)
-            while place >= 0:
+            for place in _places_of(wanted, data):
                 record = record_at(data, place - field_offset)
                 if record is not None and record.size and record.entry[field] == value:
                     found.add(record.entry)
-                place = data.find(wanted, place + 1)
         return found
 
     # Removal
@@ -439,3 +439,13 @@ class WheelStore(BaseStore):
         else:
             self.quarantined += self.folder.put_aside(entry.name, content, reason)
         self.forget([entry])
+
+
+def _places_of(wanted: bytes, data: Content) -> Iterator[int]:
+    """Yield each place of ``wanted``. Searches in steps, because a step blocks all threads."""
+    for begin in range(0, len(data), _SEARCHED_BYTES):
+        end = begin + _SEARCHED_BYTES + len(wanted) - 1
+        place = data.find(wanted, begin, end)
+        while place >= 0:
+            yield place
+            place = data.find(wanted, place + 1, end)
