@@ -175,6 +175,14 @@ def test_after_a_failed_write_the_other_records_of_the_group_are_synced(tmp_path
     assert done.returncode == 0, done.stderr
 
 
+def test_a_look_up_finds_all_messages_with_a_key(tmp_path: Path) -> None:
+    store = SortedStore(tmp_path)
+    files = [made("K", number=number) for number in range(2_100)]
+    for file in files:
+        store.write(file.entry, file.content)
+    assert store.with_key(files[0].entry.key_hash) == [file.entry for file in files]
+
+
 def test_no_look_up_waits_for_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SortedStore(tmp_path)
     [entry] = put(store, 1_000)

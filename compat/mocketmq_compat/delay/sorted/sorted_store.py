@@ -129,8 +129,15 @@ class SortedStore(BaseStore):
         return self._with(keys.prefix(keys.KEY, key_hash))
 
     def _with(self, prefix: bytes) -> list[Entry]:
-        with self._lock:
-            return [*map(keys.entry_of_key, self._rocks.keys(prefix, prefix, _AT_ONCE))]
+        found: list[Entry] = []
+        begin = prefix
+        while True:
+            with self._lock:
+                some = self._rocks.keys(begin, prefix, _AT_ONCE)
+            found += map(keys.entry_of_key, some)
+            if len(some) < _AT_ONCE:
+                return found
+            begin = some[-1] + b"\0"
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
         found: list[Entry] = []
