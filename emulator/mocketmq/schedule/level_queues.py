@@ -161,7 +161,9 @@ class LevelQueues:
             Due(fires_us, entry and partial(self._deliver, passed, picked_us, fires_us, level, entry), True)
             for fires_us, level, entry in self._heads(until_us, picked_us)
         )
-        saves = [Due(self._saves_at_us, partial(self._save, passed))] if self._is_dirty else []
+        if not self._is_dirty:
+            return deliveries
+        saves = [Due(self._saves_at_us, partial(self._save, passed))]
         return heapq.merge(deliveries, saves, key=attrgetter("instant_us"))
 
     def _heads(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, Parked | None]]:

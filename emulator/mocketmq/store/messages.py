@@ -26,6 +26,8 @@ SCAN = 10_000
 _RECORD = 91
 """Bytes of a RocketMQ log record besides body, topic, and properties without a separator at the end
 (CommitLog.calMsgLength and MessageDecoder.messageProperties2String, 4.9.8)."""
+_MOST_UTF8 = 4
+"""Maximum number of bytes of a character."""
 _LOOK = 200
 """Number of messages whose properties are read before other tasks get a turn."""
 
@@ -213,11 +215,15 @@ async def run_of_messages(
     values = (queue.key, start, cut, *hashes, limit)
     rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
     messages = list(map(StoredMessage._make, rows))
-    room = max_bytes
-    for number, message in enumerate(messages):
-        room -= _record_bytes(message, queue)
-        if room < 0 and number:
-            return messages[:number], message.queue_offset
+    others = sum(len(message.properties) for message in messages) + len(messages) * (
+        _RECORD + len(queue.topic)
+    )
+    if total + _MOST_UTF8 * others > max_bytes:  # otherwise all records fit, and none needs encoding
+        room = max_bytes
+        for number, message in enumerate(messages):
+            room -= _record_bytes(message, queue)
+            if room < 0 and number:
+                return messages[:number], message.queue_offset
     return messages, cut
 
 
