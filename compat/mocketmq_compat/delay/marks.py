@@ -8,7 +8,7 @@ refused messages, if the disk has kept any, are marked as well.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,12 +61,11 @@ class Marks:
             await asyncio.gather(self._marking, return_exceptions=True)
         self._thread.shutdown()
 
-    def mark_soon(self, entries: Iterable[Entry], *, is_cleared: bool = False) -> None:
+    def mark_soon(self, entries: Collection[Entry], *, is_cleared: bool = False) -> None:
         """Mark these records soon. After a reset (``is_cleared``), also remove files with none pending."""
         self._is_cleared |= is_cleared
-        for entry in entries:
-            self.gone.add(entry)
-            self._waiting.append(entry)
+        self.gone.update(entries)
+        self._waiting.extend(entries)
         if (self._waiting or self._is_cleared) and self._marking is None:
             self._marking = asyncio.create_task(self._mark_all(), name="delay-marks")
 

@@ -8,13 +8,14 @@ messages are pending.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Sequence, Set
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any, Final
 
 from mocketmq.schedule.timer import BATCH
+from mocketmq_compat.delay.cleared_messages import pages_of
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.group_saves import GroupSaves
 from mocketmq_compat.delay.marks import Marks
@@ -110,6 +111,28 @@ class ReadAhead:
                 self.add(entry)
 
 
+class PendingList:
+    """All pending entries at one time, and those added since: what a reset removes. A restore lets some stay.
+
+    Entries that are removed meanwhile remain in the list.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[Entry, None] = {}  # roughly in order of delivery
+        self.pages: Sequence[str] = ()  # the same for ``cleared_messages``
+        self.added: set[Entry] = set()
+        self.staying: Set[Entry] = frozenset()  # those that are pending after a restore; not in ``entries``
+        self.first: Sequence[Entry] = ()  # the first ones of these, like the store's ``first_records``
+
+    def __contains__(self, entry: object) -> bool:
+        return entry in self.entries or entry in self.added
+
+    def take_added(self) -> set[Entry]:
+        """Return the entries that were added since the last call."""
+        added, self.added = self.added, set()
+        return added
+
+
 class _AnyOf:
     """A live union of sets."""
 
@@ -141,6 +164,7 @@ class PendingEntries:
         # Stored, but not pending:
         self._others = _AnyOf(self._marks.gone, self._saves.in_flight, self.staged)
         self._recounts = self._store.recounts  # the store's value when the read-ahead was last filled
+        self._listed: PendingList | None = None
 
     async def load(self) -> None:
         """Count the entries of the opened store. Raises a StoreError."""
@@ -158,6 +182,8 @@ class PendingEntries:
         first = self.read_ahead.first()
         self.count += 1
         self.read_ahead.add(entry)
+        if self._listed is not None:
+            self._listed.added.add(entry)
         if first is None or entry < first:
             self._changed()
 
@@ -219,17 +245,62 @@ class PendingEntries:
         if self.read_ahead.is_refilling:  # False if ``recount`` has filled it in the meantime
             self.read_ahead.end_refill(entry for entry in found if entry not in leaving)
 
+    @asynccontextmanager
+    async def listing(self) -> AsyncIterator[None]:
+        """List all entries in a thread, and follow additions until the end of the block, as ``listed``.
+
+        Raises a StoreError.
+        """
+        listed = self._listed = PendingList()
+        # The read may return settled records that are marked, and leave ``gone``, before it ends.
+        leaving = {*self._marks.gone}
+
+        def read() -> None:
+            listed.entries = {entry: None for entry in self if entry not in leaving}
+            listed.pages = pages_of(listed.entries)
+
+        try:
+            if self.count:
+                await self._run(read)
+            yield
+        finally:
+            self._listed = None
+
+    @property
+    def listed(self) -> PendingList:
+        """The list of the current :meth:`listing`."""
+        assert self._listed is not None  # noqa: S101 - callers are inside a listing
+        return self._listed
+
+    def replace(self, count: int, first: Iterable[Entry], added: Iterable[Entry] = ()) -> None:
+        """Replace all entries by ``count`` others, and then add further ones.
+
+        ``first`` are the first of the others, as the store's ``first_records`` returns them.
+        """
+        self.count = count
+        self.read_ahead.abandon_refill()
+        self.read_ahead.end_refill(first)
+        for entry in added:
+            self.add(entry)
+        self._changed()
+
     def recount(self) -> None:
         """Load the first entries again if the store has rebuilt its index. Rarely blocks the event loop."""
         recounts = self._store.recounts
         if recounts == self._recounts:
             return
         leaving = sum(map(self._store.holds, {*self._marks.gone, *self._saves.in_flight, *self.staged}))
-        self.count = self._store.count - leaving
-        self.read_ahead.abandon_refill()
-        self.read_ahead.end_refill(self._read_first())
+        self.replace(self._store.count - leaving, self._read_first())
         self._recounts = recounts
-        self._changed()
 
     def _read_first(self) -> list[Entry]:
         return self._store.first_records(self.read_ahead.size + 1, self._others)
+
+    def let_stay(self, staying: Set[Entry]) -> None:
+        """Note which entries, pending or staged, are pending after a restore. Blocks."""
+        listed = self.listed
+        listed.staying = staying
+        listed.entries = {entry: None for entry in listed.entries if entry not in staying}
+        listed.pages = pages_of(listed.entries)
+        others = _AnyOf(self._marks.gone, self._saves.in_flight, listed.entries)
+        listed.first = self._store.first_records(self.read_ahead.size + 1, others)

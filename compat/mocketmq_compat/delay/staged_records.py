@@ -2,10 +2,10 @@
 
 Their identities are first recorded as settled, so that a start after a kill marks these records. The
 restore's transaction reverses this: it forgets these identities, and settles the messages that the restore
-removes.
+removes. A thread does everything that takes long for many messages.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +13,10 @@ from typing import Any
 
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.failpoint import pass_point
-from mocketmq.schedule.timed_scheme import NOTE_CLEARED, KeptRecord
-from mocketmq.store.batch import Batch
+from mocketmq.schedule.scheme import Numbers
+from mocketmq.schedule.timed_scheme import KeptRecord
 from mocketmq.store.writer import Writer
+from mocketmq_compat.delay.cleared_messages import NOTE_CLEARED, clear_all, pages_of
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.marks import NOT_REMOVED, Marks
 from mocketmq_compat.delay.pending_entries import PendingEntries
@@ -35,32 +36,44 @@ class StagedRecords:
     _pending: PendingEntries
     _run: Callable[[Callable[[], Any]], Awaitable[Any]]
 
-    async def write(self, records: Sequence[KeptRecord]) -> None:
-        """Write the records that are not pending already. After a StoreError, no new record remains."""
+    async def write(self, records: Sequence[KeptRecord]) -> int:
+        """Write the records that are not pending already, and prepare the current list for the exchange.
+
+        Returns the largest number of these records, or 0. After a StoreError, no new record remains.
+        """
         await self._marks.done()
-        new = {entry: one.content for one in records if (entry := Entry(*one[:3])) not in self._pending}
-        if not self._marks.gone.isdisjoint(new):
-            raise StoreUnavailableError(NOT_REMOVED)
-
-        def note(batch: Batch) -> None:
-            for entry in new:
-                batch.execute(NOTE_CLEARED, (*entry.identity, entry.due_ms))
-
-        def write() -> None:
-            for entry, content in new.items():
-                self._store.write(entry, content)
-            self._store.sync(new)
-
+        staying, new = await self._run(partial(self._compare, records))
         self._pending.staged.update(new)
         try:
             if new:
-                await self._writer.commit(note)
+                pages = await self._run(partial(pages_of, new))
+                await self._writer.commit(partial(clear_all, statement=NOTE_CLEARED, pages=pages))
                 pass_point("snapshots.noted")
-                await self._run(write)
-                pass_point("snapshots.staged")
+            last_number: int = await self._run(partial(self._write, staying, new))
+            pass_point("snapshots.staged")
         except BaseException:
             await self.remove()
             raise
+        return last_number
+
+    def _compare(self, records: Sequence[KeptRecord]) -> tuple[Set[Entry], Mapping[Entry, bytes]]:
+        """Return the entries of all records, and the records that are not pending."""
+        listed = self._pending.listed
+        staying = {Entry(*one[:3]): one.content for one in records}
+        new = {entry: content for entry, content in staying.items() if entry not in listed}
+        if not self._marks.gone.isdisjoint(new):
+            raise StoreUnavailableError(NOT_REMOVED)
+        return staying.keys(), new
+
+    def _write(self, staying: Set[Entry], new: Mapping[Entry, bytes]) -> int:
+        numbers = Numbers()
+        for entry, content in new.items():
+            self._store.write(entry, content)
+            numbers.note(entry.number)
+        if new:
+            self._store.sync(new)
+        self._pending.let_stay(staying)
+        return numbers.last
 
     async def remove(self) -> None:
         """Remove the records, because the restore failed. The disk may refuse that for now."""
@@ -69,9 +82,3 @@ class StagedRecords:
             kept = await self._run(partial(self._store.forget, kept))
         self._marks.mark_soon(kept)
         self._pending.staged.clear()
-
-    def hand_over(self) -> list[Entry]:
-        """Return the entries of the records after the restore's commit."""
-        staged = [*self._pending.staged]
-        self._pending.staged.clear()
-        return staged

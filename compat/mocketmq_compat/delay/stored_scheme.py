@@ -20,8 +20,9 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import Final, TypeVar
 
 from mocketmq.clock import LATEST_US, US_PER_MS, steady_us
@@ -30,12 +31,13 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
 from mocketmq.schedule.scheme import ALL_PENDING, FileFigures, PendingFilter, SchemeContext
-from mocketmq.schedule.timed_scheme import NOTE_CLEARED, KeptRecord, NewestPage, TimedScheme
+from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
+from mocketmq_compat.delay.cleared_messages import CLEAR_AGAIN, NOTE_CLEARED, clear_all, pages_of
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.group_saves import GroupSaves
 from mocketmq_compat.delay.marks import NOT_REMOVED, Marks, Tidying
@@ -50,7 +52,6 @@ _SETTLED_EARLY: Final = (
     "SELECT due_ms, number, key_hash FROM timed_messages WHERE outcome <> 'delivered' AND due_ms > ?"
 )
 
-_SETTLE_AGAIN: Final = "INSERT OR REPLACE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
 _FORGET_CLEARED: Final = (
     "DELETE FROM timed_messages WHERE number = ? AND key_hash = ? AND outcome = 'cleared'"
 )
@@ -304,55 +305,59 @@ class StoredScheme(TimedScheme):
 
         Also removes records of messages that were settled before.
         """
-        entries = [*self.entries]
-        for entry in entries:
-            batch.execute(NOTE_CLEARED, (*entry.identity, entry.due_ms))
-        batch.on_commit(partial(self._remove, entries, is_cleared=True))
+        self._exchange(batch, NOTE_CLEARED)
+
+    def _exchange(self, batch: Batch, statement: str) -> None:
+        """Replace the pending messages on commit by those that stay: none after a reset."""
+        listed = self.entries.listed
+        added = listed.take_added().difference(listed.staying)
+        clear_all(batch, statement, [*listed.pages, *pages_of(added)])
+
+        def exchange() -> None:
+            self.entries.staged.clear()
+            first = [entry for entry in listed.first if entry not in added]
+            self.entries.replace(len(listed.staying), first, listed.take_added())
+            self._due_messages.forget_all()
+            self.marks.mark_soon(listed.entries, is_cleared=True)
+            self.marks.mark_soon(added, is_cleared=True)
+
+        batch.on_commit(exchange)
 
     def _refuse_repeats(self, entries: Sequence[Entry]) -> None:
         """Forget records of settled messages, which a kill left, or a user copied back."""
         self.repeats += len(entries)
         self._remove(entries)
 
-    def _remove(self, entries: Iterable[Entry], *, is_cleared: bool = False) -> None:
+    def _remove(self, entries: Iterable[Entry]) -> None:
         gone = [entry for entry in dict.fromkeys(entries) if self.entries.remove(entry)]
         self._due_messages.forget(gone)
-        self.marks.mark_soon(gone, is_cleared=is_cleared)
+        self.marks.mark_soon(gone)
 
     # Snapshots
 
+    def listing(self) -> AbstractAsyncContextManager[None]:
+        return self.entries.listing()
+
     def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
-        entries: list[Entry] = [*self.entries]
+        listed = self.entries.listed
+        added = listed.take_added()
 
         def read() -> Iterator[KeptRecord]:
-            for entry in entries:
+            for entry in chain(listed.entries, added):
                 with suppress(FileNotFoundError, DamagedFileError):  # it would not be delivered either
                     yield KeptRecord(*entry, self.store.read(entry))
 
         return read
 
     async def stage(self, records: Sequence[KeptRecord]) -> None:
-        await self._staged.write(records)
+        self.context.numbers.note(await self._staged.write(records))
 
     async def unstage(self) -> None:
         await self._staged.remove()
 
-    def restore(self, batch: Batch, records: Sequence[KeptRecord]) -> None:
-        entries = {Entry(*one[:3]) for one in records}
-        leaving = [one for one in self.entries if one not in entries]
-        for entry in leaving:
-            batch.execute(_SETTLE_AGAIN, (*entry.identity, entry.due_ms))
-        batch.on_commit(partial(self._restored, leaving))
-
-    def _restored(self, leaving: Sequence[Entry]) -> None:
-        pass_point("snapshots.restored")
-        staged = self._staged.hand_over()
-        self._due_messages.forget_all()
-        self._remove(leaving, is_cleared=True)
-        for entry in staged:
-            self.context.numbers.note(entry.number)
-            self._saved(entry)
-        self.context.changed()
+    def restore(self, batch: Batch, records: Sequence[KeptRecord]) -> None:  # noqa: ARG002 - they are staged
+        batch.on_commit(partial(pass_point, "snapshots.restored"))
+        self._exchange(batch, CLEAR_AGAIN)
 
     # The store
 

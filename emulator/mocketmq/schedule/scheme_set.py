@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -293,8 +294,16 @@ class SchemeSet:
             raise not_pending(message.unique_key)
         return scheme
 
+    @asynccontextmanager
+    async def listing(self) -> AsyncIterator[None]:
+        """List the pending messages of all schemes, like :meth:`TimedScheme.listing`."""
+        async with AsyncExitStack() as stack:
+            for scheme in self.all_timed:
+                await stack.enter_async_context(scheme.listing())
+            yield
+
     def clear(self, batch: Batch) -> None:
-        """Forget all pending messages when this batch is committed."""
+        """Forget all pending messages when this batch is committed. The caller is inside a ``listing``."""
         for scheme in self._all:
             scheme.clear(batch)
         if self._lines is not None:

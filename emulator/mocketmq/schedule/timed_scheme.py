@@ -11,6 +11,7 @@ message still in the scheme after a kill, or restored from a backup, is recogniz
 import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -36,8 +37,6 @@ from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
 
-NOTE_CLEARED = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
-"""Records a message as removed by a reset or a restore, unless it is already settled."""
 _SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"
 _CANCELLED = "INSERT INTO interventions VALUES (?, ?, ?)"
 _SETTLED = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
@@ -154,6 +153,14 @@ class TimedScheme(DelayScheme):
         May omit the latest due times.
         """
         return {}
+
+    def listing(self) -> AbstractAsyncContextManager[object]:
+        """List all pending messages, off the event loop, for the methods that are called inside the block.
+
+        These are ``clear``, :meth:`choose_records`, and :meth:`stage` with :meth:`restore`. The caller holds
+        the timer's lock. Raises a StoreError.
+        """
+        return nullcontext()
 
     def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
         """Choose the messages that are pending now, for a snapshot. The returned function reads them.

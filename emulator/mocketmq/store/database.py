@@ -201,7 +201,7 @@ class Database:
         """Attach a database, given as the bytes of its file, to the connection that writes.
 
         Its name is ``snapshot``. The snapshot is in memory, so statements of :meth:`transact` may change it.
-        Yields the connection, for use while no transaction runs.
+        Yields the connection, for use while no transaction runs. Must not be cancelled before that.
         """
         direct = self._direct
         try:
@@ -209,7 +209,7 @@ class Database:
                 self._detach()
                 direct.execute("ATTACH ':memory:' AS snapshot")
                 direct.execute(f"PRAGMA main.cache_size=-{LARGE_CACHE_KB}")
-                direct.deserialize(content, name="snapshot")
+                await asyncio.to_thread(direct.deserialize, content, name="snapshot")
             yield direct
         finally:
             async with self._unused_writer():

@@ -95,7 +95,7 @@ class Reset:
             self._schemes.clear(batch)
             self._empty(batch, queues)
 
-        async with self._timer.intervention():
+        async with self._timer.intervention(), self._schemes.listing():
             await self._store.writer.commit(work, alone=True, until="visible")
             self._timer.changed()
 

@@ -24,7 +24,7 @@ answers again.
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -189,6 +189,7 @@ class Restorer:
                     f" has {self._settings.brokers}. Start mocketmq with the same number"
                 )
             await stack.enter_async_context(self._timer.intervention())
+            await stack.enter_async_context(self._schemes.listing())
             await stack.enter_async_context(self._message_keys.pausing())
             await stack.enter_async_context(self._retention.removing)
             vanishing = {topic.name for topic in self._registry.topics} - topics
@@ -197,7 +198,7 @@ class Restorer:
             # Waits until earlier sends to these topics are stored.
             await self._store.writer.commit(lambda _batch: None, until="visible")
             shared_end = await self._shared_end(state.manifest)
-            moved = await self._replace(state.manifest, self._by_scheme(records), shared_end)
+            moved = await self._replace(state.manifest, self._of_schemes(records), shared_end)
         try:
             await self._continue()
         except EmulatorError as error:
@@ -213,14 +214,14 @@ class Restorer:
         end = self.lineage.shared_end(manifest.sha256)
         return end if await shares_most(self._store.database, end, manifest.messages) else 0
 
-    def _by_scheme(
-        self, rows: Sequence[tuple[str, KeptRecord]]
+    def _of_schemes(
+        self, by_name: Mapping[str, Sequence[KeptRecord]]
     ) -> Sequence[tuple[TimedScheme, Sequence[KeptRecord]]]:
-        """Group kept messages by delay scheme. The first scheme gets messages of unknown schemes."""
-        by_scheme: dict[TimedScheme, list[KeptRecord]] = {one: [] for one in self._schemes.all_timed}
-        for name, record in rows:
-            by_scheme[self._schemes.timed(name)].append(record)
-        return [*by_scheme.items()]
+        """Give kept messages to their delay schemes. The first scheme gets messages of unknown schemes."""
+        found: dict[TimedScheme, list[KeptRecord]] = {one: [] for one in self._schemes.all_timed}
+        for name, records in by_name.items():
+            found[self._schemes.timed(name)] += records
+        return [*found.items()]
 
     async def _replace(
         self, manifest: Manifest, records: Sequence[tuple[TimedScheme, Sequence[KeptRecord]]], shared_end: int
@@ -305,11 +306,14 @@ class Restorer:
             self._registry.clients.push_offsets(OffsetReset(group, topic, timestamp_ms, True, found))
 
 
-def _rows_of(connection: sqlite3.Connection) -> tuple[set[str], int, Sequence[tuple[str, KeptRecord]]]:
+def _rows_of(connection: sqlite3.Connection) -> tuple[set[str], int, Mapping[str, Sequence[KeptRecord]]]:
     """The topics, the number of brokers, and the kept messages by scheme, of the attached snapshot."""
     topics = {name for (name,) in connection.execute(_TOPICS)}
     [(brokers,)] = connection.execute(_BROKERS).fetchall()
-    return topics, brokers, [(scheme, KeptRecord(*record)) for scheme, *record in connection.execute(_KEPT)]
+    kept: defaultdict[str, list[KeptRecord]] = defaultdict(list)
+    for scheme, *record in connection.execute(_KEPT):
+        kept[scheme].append(KeptRecord(*record))
+    return topics, brokers, kept
 
 
 def _at_once(work: Coroutine[Any, Any, T]) -> T:

@@ -85,7 +85,11 @@ async def capture_state(
     database = store.database
     size = await database.used_bytes()
     check_size(size)
-    async with database.attached(empty_snapshot()) as connection, timer.intervention():
+    async with (
+        database.attached(empty_snapshot()) as connection,
+        timer.intervention(),
+        schemes.listing(),
+    ):
 
         def work(batch: Batch) -> tuple[int, StateHistory, int, Sequence[_Chosen]]:
             chosen = [_Chosen(one.name, one.choose_records()) for one in schemes.all_timed]
