@@ -115,16 +115,24 @@ async def test_a_received_message_is_not_given_back_to_a_topic_that_is_gone(
         assert bodies(await receive(broker)) == ["first"]
 
 
-async def test_a_run_of_sends_is_refused_if_any_queue_is_gone(tmp_path: Path, restoring: Restoring) -> None:
+@pytest.mark.parametrize("level", [{}, {"DELAY": "1"}], ids=["plain", "delayed"])
+async def test_only_those_sends_of_a_run_are_refused_whose_queue_is_gone(
+    tmp_path: Path, restoring: Restoring, level: dict[str, str]
+) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
         await broker.snapshots.save("here")
         await broker.registry.topics.put(TOPIC, 4, 4, 6)
         intake = broker.sender.intake
-        accepted = [await intake.accept(Message(TOPIC, b"x", {}, queue)) for queue in (0, 3)]
-        run = broker.store.writer.commit(partial(intake.append_run, accepted))
-        assert isinstance(await restoring(broker, run), TopicNotFoundError)
-        assert await visible(broker) == []
+        accepted = [
+            await intake.accept(Message(TOPIC, body, {**level}, queue))
+            for body, queue in ((b"first", 0), (b"gone", 3), (b"last", 0))
+        ]
+        results = await restoring(broker, broker.store.writer.commit(partial(intake.append_run, accepted)))
+        assert isinstance(results, list)
+        assert [isinstance(one, TopicNotFoundError) for one in results] == [False, True, False]
+        await broker.mover.advance(S)
+        assert bodies(await visible(broker)) == ["first", "last"]
 
 
 async def test_a_rule_that_is_added_is_refused(tmp_path: Path, restoring: Restoring) -> None:

@@ -238,6 +238,32 @@ async def test_sends_of_a_read_are_refused_together_when_their_topic_is_gone(
 
 
 @pytest.mark.interpreted
+async def test_only_those_sends_of_a_read_are_refused_whose_queue_is_gone(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = remoting.broker
+    await broker.registry.topics.put(TOPIC, 1, 1, 6)
+    await broker.snapshots.save("here")
+    await broker.registry.topics.put(TOPIC, 4, 4, 6)
+    writer = HeldWriter(broker, monkeypatch)
+    commands = [
+        Command(code=V2, opaque=1_000 + number, ext=header(V2, queue_id=queue), body=b"%d" % number)
+        for number, queue in enumerate((0, 3, 0))
+    ]
+    answers = [remoting.client.expect(command.opaque) for command in commands]
+    remoting.client.send(*commands)
+    await until(lambda: writer.requests == 3)
+    assert len(writer.held) == 1
+    writer.hold_no_more()
+    await broker.snapshots.restore("here")
+    writer.let_go()
+    found = await asyncio.gather(*answers)
+    assert [answer.code for answer in found] == [0, 17, 0]
+    assert found[1].remark == f"topic[{TOPIC}] has no queue 3 any more"
+    assert [record.body for record in await pulled(remoting.client)] == [b"0", b"2"]
+
+
+@pytest.mark.interpreted
 async def test_reading_pauses_while_many_sends_are_in_progress(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

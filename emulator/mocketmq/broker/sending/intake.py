@@ -13,7 +13,7 @@ from mocketmq.broker.registry.traffic import Kind
 from mocketmq.broker.sending.delay_limiter import DelayLimiter
 from mocketmq.broker.sending.queue_choice import queue_for_send
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us
-from mocketmq.errors import GroupNotFoundError, IllegalMessageError
+from mocketmq.errors import EmulatorError, GroupNotFoundError, IllegalMessageError
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, RecordKind, StoredMessage, draft
 from mocketmq.message.message_types import checked_lite_topic, checked_priority
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, dead_letter_topic
@@ -109,7 +109,7 @@ class Intake:
         return None if topic is None else self._judge(message, topic, drops_wait, self._clock.now_us())
 
     def accept_run(self, messages: Sequence[Message], *, drops_wait: bool) -> list[AcceptedMessage] | None:
-        """Like ``accept_at_once``, for messages that are stored together, or not at all.
+        """Like ``accept_at_once``, for messages that are stored together.
 
         Returns None also for several topics, for an absolute due time, and for several lite messages.
         """
@@ -205,10 +205,18 @@ class Intake:
         """The requested delay level of a message, like :meth:`LevelTable.level_of`."""
         return self._levels.table.level_of(properties)
 
-    def append_run(self, accepted: Sequence[AcceptedMessage], batch: Batch) -> list[StoredMessage]:
-        """Append messages of one topic like ``append``, all or none."""
-        self.check(*accepted)
-        return [self._append(one, batch) for one in accepted]
+    def append_run(
+        self, accepted: Sequence[AcceptedMessage], batch: Batch
+    ) -> list[StoredMessage | EmulatorError]:
+        """Append messages like ``append``, each by itself: for a refused one, the result is the error."""
+        results: list[StoredMessage | EmulatorError] = []
+        for one in accepted:
+            try:
+                self._topics.check_is_open(one.queue)
+                results.append(self._append(one, batch))
+            except EmulatorError as error:
+                results.append(error.with_traceback(None))  # which refers to ``results``
+        return results
 
     def append(self, accepted: AcceptedMessage, batch: Batch) -> StoredMessage:
         """Append a message without an absolute due time to its queue, or park it in its level queue.

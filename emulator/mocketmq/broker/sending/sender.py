@@ -52,13 +52,13 @@ class PlainSends(ABC):
 
     @abstractmethod
     def kept(self, sent: Sequence[SendResult | EmulatorError]) -> None:
-        """Respond that all messages are durable. An error among the results means a defect."""
+        """Respond that the messages are durable, except those with an error as their result."""
 
     @abstractmethod
     def refused(self, error: EmulatorError) -> None:
         """Respond that no message is stored, or that it is unknown whether they are. Must not raise."""
 
-    def __call__(self, batch: Batch) -> list[StoredMessage]:
+    def __call__(self, batch: Batch) -> list[StoredMessage | EmulatorError]:
         """Do the work in the writer's transaction."""
         return self.sender.intake.append_run(self.accepted, batch)
 
@@ -68,8 +68,8 @@ class PlainSends(ABC):
         """Return False, because the sends cannot be cancelled."""
         return False
 
-    def set_result(self, stored: list[StoredMessage]) -> None:
-        """Respond after the messages have become durable."""
+    def set_result(self, stored: list[StoredMessage | EmulatorError]) -> None:
+        """Respond after the messages have become durable, except refused ones."""
         try:
             self.kept(list(map(self._sent, self.accepted, stored)))
         except Exception as error:  # noqa: BLE001 - the writer has other waiters to notify
@@ -79,7 +79,11 @@ class PlainSends(ABC):
         """Respond after a failure."""
         self.refused(error)
 
-    def _sent(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult | EmulatorError:
+    def _sent(
+        self, accepted: AcceptedMessage, stored: StoredMessage | EmulatorError
+    ) -> SendResult | EmulatorError:
+        if isinstance(stored, EmulatorError):
+            return stored
         try:
             return self.sender.sent_now(accepted, stored)
         except Exception as error:  # noqa: BLE001 - a defect spares the other sends of the run
