@@ -1,6 +1,8 @@
 """Promises of every delay scheme: never early, never lost, precise to the millisecond, exactly once."""
 
+import asyncio
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ from mocketmq.message.message import Message
 from mocketmq.schedule.scheme import PendingFilter
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay import entry_table, pending_entries
+from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.schemes import SCHEMES
 from mocketmq_compat.delay.slots import item_places
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
+from tests.support.patience import PATIENCE_S
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, scheme_of, send_in
 
 DELAYS_MS = (
@@ -191,6 +195,29 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
         assert schemes.pending == 0
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         assert (broker.schemes.pending, (await broker.mover.advance(10_000 * S)).fired) == (0, 0)
+
+
+async def test_no_delivery_waits_for_a_look_up(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look-up may read all records, for seconds."""
+    is_delivered = threading.Event()
+
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        sent = await send_in(broker, 1_000, "due")
+        store = type(scheme_of(broker).store)
+        look = store.with_key
+
+        def slow(self: Any, key_hash: int) -> list[Entry]:
+            assert is_delivered.wait(PATIENCE_S)
+            return look(self, key_hash)
+
+        monkeypatch.setattr(store, "with_key", slow)
+        looking = asyncio.create_task(broker.schemes.find_by_key(sent.stored.unique_key))
+        await asyncio.sleep(0)
+        assert (await broker.mover.advance(S)).fired == 1
+        is_delivered.set()
+        assert await looking == []
 
 
 async def test_a_reset_removes_copies_of_delivered_messages(scheme: TimedSchemeName, tmp_path: Path) -> None:

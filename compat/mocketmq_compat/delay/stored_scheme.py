@@ -13,7 +13,7 @@ delivered message, left by a kill or restored from a backup, is recognized by it
 of delivered.
 
 A new scheme implements :class:`DelayStore`. Everything that blocks runs in threads: one for saves, one for
-reads, one for marks.
+due messages, one for marks, and one for the rest, such as look-ups, which may read all records.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
@@ -82,7 +83,7 @@ class StoredScheme(TimedScheme):
         self.saves = GroupSaves(
             store, settings.delay_sync, self._saved, self.marks.mark_soon, settings.delay_quota_bytes
         )
-        self.entries = PendingEntries(store, self.saves, self.marks, self._in_thread, context.changed)
+        self.entries = PendingEntries(store, self.saves, self.marks, self._in_due_thread, context.changed)
         self.tidying = Tidying(self.tidy)
         self.repeats = 0  # records not delivered, because their messages were already settled
         self._clock = context.store.clock
@@ -94,10 +95,12 @@ class StoredScheme(TimedScheme):
         self._fires_at = fires_at
         self._syncs_later = settings.delay_sync == "interval"
         self._thread = ThreadPoolExecutor(1, "delay-reads")
+        self._due_thread = ThreadPoolExecutor(1, "delay-due")
         self.records = PendingReader(
             store, context.topics, self.entries, self.kept, self.settled, self._in_thread
         )
-        self._due_messages = DueMessages(self.records, self.entries, self._refuse_repeats)
+        due_records = replace(self.records, run=self._in_due_thread)
+        self._due_messages = DueMessages(due_records, self.entries, self._refuse_repeats)
         self._staged = StagedRecords(store, context.store.writer, self.marks, self.entries, self._in_thread)
 
     # Start and stop
@@ -126,6 +129,7 @@ class StoredScheme(TimedScheme):
         await self.saves.close()
         await self.marks.close()
         self._thread.shutdown()
+        self._due_thread.shutdown()
         await asyncio.to_thread(self.store.close)
 
     # Saving
@@ -385,6 +389,10 @@ class StoredScheme(TimedScheme):
                 self.context.numbers.note(entry.number)
                 self._saved(entry)
             self._refuse_repeats([entry for entry in some if entry.identity in settled])
+
+    async def _in_due_thread(self, act: Callable[[], T]) -> T:
+        """Like ``_in_thread``, but wait for no look-up."""
+        return await self._in_thread(act, self._due_thread)
 
     async def _in_thread(self, act: Callable[[], T], thread: ThreadPoolExecutor | None = None) -> T:
         """Run ``act`` in a thread. Raises StoreUnavailableError for an OSError."""
