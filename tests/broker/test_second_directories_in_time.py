@@ -68,11 +68,11 @@ async def test_a_message_sent_during_a_move_is_not_skipped(
                 await (send(broker, "near", level=1) if is_near_by_level else send_in(broker, 1_000, "near"))
             return found
 
-        scheme, levels = scheme_of(broker), broker.levels
+        records, levels = scheme_of(broker).due_records, broker.levels
         if is_far_by_level:
             monkeypatch.setattr(levels, "read_ahead", partial(and_send, levels.read_ahead))
         else:
-            monkeypatch.setattr(scheme.records, "contents", partial(and_send, scheme.records.contents))
+            monkeypatch.setattr(records, "contents", partial(and_send, records.contents))
         assert (await broker.mover.advance(10 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["near", "far"]
     late = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us")

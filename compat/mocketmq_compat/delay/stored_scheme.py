@@ -99,8 +99,8 @@ class StoredScheme(TimedScheme):
         self.records = PendingReader(
             store, context.topics, self.entries, self.kept, self.settled, self._in_thread
         )
-        due_records = replace(self.records, run=self._in_due_thread)
-        self._due_messages = DueMessages(due_records, self.entries, self._refuse_repeats)
+        self.due_records = replace(self.records, run=self._in_due_thread)
+        self._due_messages = DueMessages(self.due_records, self.entries, self._refuse_repeats)
         self._staged = StagedRecords(store, context.store.writer, self.marks, self.entries, self._in_thread)
 
     # Start and stop
