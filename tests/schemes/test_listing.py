@@ -1,4 +1,4 @@
-"""Resets and snapshots list all pending messages in a thread, without missing what is sent meanwhile."""
+"""Resets and snapshots do their work with many pending messages in a thread, or in small transactions."""
 
 import asyncio
 import threading
@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from mocketmq.broker.broker import Broker
+from mocketmq.schedule import timed_scheme
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import Database
 from mocketmq_compat.delay import pending_entries
 from mocketmq_compat.delay.delayed_file import Entry
-from tests.support.brokers import S, bodies, running_broker, visible
+from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
 from tests.support.second_directories import listed, scheme_of, send_in
 
 COUNT = 300
@@ -62,6 +63,26 @@ async def test_many_messages_are_no_work_for_the_event_loop(
         assert (broker.schemes.pending, work.calls) == (COUNT, [])
         assert work.most_rows < FEW_ROWS
         assert (await broker.mover.advance(40 * S)).fired == COUNT
+
+
+async def test_many_messages_of_a_topic_are_cancelled_in_small_transactions(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending_entries, "SIZE", 30)
+    monkeypatch.setattr(timed_scheme, "MAX_AT_ONCE", 20)
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        stays = await send_in(broker, 20_000, "stays", topic="other")
+        await asyncio.gather(*(send_in(broker, 100 * number) for number in range(1, COUNT + 1)))
+        work = LoopWork(broker, monkeypatch)
+        assert await broker.reset.delete_topic(TOPIC) == COUNT
+        assert (broker.schemes.pending, broker.schemes.next_delivery_us()) == (1, stays.stored.due_us)
+        assert {*work.calls} <= {"holds"}
+        assert work.most_rows < FEW_ROWS
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert (await broker.mover.advance(40 * S)).fired == 1
+        assert bodies(await visible(broker, "other")) == ["stays"]
+    kinds = "SELECT kind, count(*) AS n FROM messages GROUP BY 1 ORDER BY 1"
+    assert rows(tmp_path, kinds) == [{"kind": "cancelled", "n": COUNT}, {"kind": "delivered", "n": 1}]
 
 
 @pytest.fixture

@@ -228,9 +228,14 @@ class PendingEntries:
     async def due(self, is_due: Callable[[Entry], bool]) -> list[Entry]:
         """Return up to a batch of the first entries that are due. Raises a StoreError."""
         beyond = self.read_ahead.beyond
-        if beyond is not None and len(self.read_ahead.entries) < BATCH and is_due(beyond):
-            await self.refill()
+        if beyond is not None and is_due(beyond):
+            await self.look_ahead(BATCH)
         return self.read_ahead.until(is_due, BATCH)
+
+    async def look_ahead(self, count: int) -> None:
+        """Refill the read-ahead unless it has ``count`` entries, or all. Raises a StoreError."""
+        if self.read_ahead.beyond is not None and len(self.read_ahead.entries) < count:
+            await self.refill()
 
     async def refill(self) -> None:
         """Read the first entries from the store. Raises a StoreError."""

@@ -337,6 +337,9 @@ class StoredScheme(TimedScheme):
         self._due_messages.forget(gone)
         self.marks.mark_soon(gone)
 
+    async def look_ahead(self, count: int) -> None:
+        await self.entries.look_ahead(count + 1)
+
     # Snapshots
 
     def listing(self) -> AbstractAsyncContextManager[None]:

@@ -121,7 +121,10 @@ class DelayScheme(DueSource, Protocol):
         """
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up the topic's pending messages, and return the work that cancels them."""
+        """Look up the topic's pending messages, and return the work that cancels them.
+
+        If they are many, some may be cancelled at once. The work returns the number of all.
+        """
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
         """Deliver the message now. The message must be pending in this scheme (``holds``)."""
@@ -134,10 +137,10 @@ class DelayScheme(DueSource, Protocol):
         """Queues of the store, each with the lowest offset that retention must keep."""
 
 
-async def pending_in(scheme: DelayScheme) -> AsyncIterator[StoredMessage]:
+async def pending_in(scheme: DelayScheme, which: PendingFilter = ALL_PENDING) -> AsyncIterator[StoredMessage]:
     """All messages pending in a scheme, read page by page."""
     after = -1
-    while page := await scheme.page(after, _PAGE, max_bytes=MAX_BATCH_BYTES):
+    while page := await scheme.page(after, _PAGE, which, MAX_BATCH_BYTES):
         for message in page:
             yield message
         after = page[-1].log_offset

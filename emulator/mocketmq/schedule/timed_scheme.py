@@ -31,6 +31,7 @@ from mocketmq.schedule.scheme import (
     PendingFigures,
     PendingFilter,
     SchemeContext,
+    pending_in,
 )
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
@@ -162,6 +163,12 @@ class TimedScheme(DelayScheme):
         """
         return nullcontext()
 
+    async def look_ahead(self, count: int) -> None:
+        """Read which messages are due first, off the event loop, even after ``count`` of them are removed.
+
+        Raises a StoreError.
+        """
+
     def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
         """Choose the messages that are pending now, for a snapshot. The returned function reads them.
 
@@ -286,8 +293,18 @@ class TimedScheme(DelayScheme):
         return len(each_once)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        messages = await self.page(-1, self.pending, PendingFilter(topic))
-        return lambda batch: self.cancel(batch, messages)
+        """Cancel the topic's messages in transactions of bounded size, and return the work of the last one."""
+        cancelled = 0
+        messages: list[StoredMessage] = []
+        async for message in pending_in(self, PendingFilter(topic)):
+            if len(messages) == MAX_AT_ONCE:
+                await self.look_ahead(len(messages))
+                work = partial(self.cancel, messages=messages)
+                cancelled += await self.context.store.writer.commit(work, until="visible")
+                messages = []
+            messages.append(message)
+        await self.look_ahead(len(messages))
+        return lambda batch: cancelled + self.cancel(batch, messages)
 
     def settle(
         self, batch: Batch, identity: Identity, due_ms: int, outcome: str, log_offset: int = -1

@@ -54,6 +54,9 @@ WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHER
 class Reset:
     """Empties the broker or a topic, in one durable transaction.
 
+    If very many delayed messages of a topic are pending, most of them are cancelled before, in transactions
+    of bounded size.
+
     The functions ``on_reset`` are called once everything is empty, and before the response.
     """
 
