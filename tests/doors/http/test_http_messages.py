@@ -144,7 +144,7 @@ async def test_refusals_of_a_send_have_their_own_status() -> None:
         assert (await api.refused(404, "POST", MESSAGES, body))["type"] == "/problems/topic-not-found"
         await api.ok("PUT", "/v1/topics/orders", {"perm": "r"})
         assert (await api.refused(403, "POST", MESSAGES, body))["type"] == "/problems/no-permission"
-        await api.ok("PUT", "/v1/topics/orders", {"write_queues": 2, "read_queues": 2})
+        await api.ok("PUT", "/v1/topics/orders", {"write_queues": 2, "read_queues": 2, "perm": "rw"})
         problem = await api.refused(409, "POST", MESSAGES, {"body": "x", "queue_id": 2})
         assert (problem["type"], problem["field"], problem["allowed"]) == (
             "/problems/wrong-queue",
