@@ -3,15 +3,18 @@
 import asyncio
 import errno
 import os
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import pytest
 
+from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.message.message_id import Identity
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.delayed_file import Entry
 from tests.support.brokers import S, running_broker, send
+from tests.support.delayed_files import made
 from tests.support.held_up import HeldMarks
 from tests.support.second_directories import HOUR_MS, in_order_of_delivery, scheme_of, send_in
 
@@ -71,3 +74,25 @@ async def test_while_a_refill_fails_other_deliveries_continue(
             assert broker.schemes.pending == 1
         await broker.mover.advance(60 * S)
         assert await in_order_of_delivery(broker) == ["level", "5"]
+
+
+async def test_a_file_that_a_refill_finds_before_its_adoption_ends_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        engine = scheme_of(broker)
+        made(due_ms=broker.clock.now_us() // US_PER_MS + 1_000).put(tmp_path / "delay")
+        settled = engine.settled
+
+        async def and_refill(numbers: Sequence[int]) -> set[Identity]:
+            await engine.entries.refill()
+            return await settled(numbers)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "settled", and_refill)
+            await engine.tidy()
+        assert engine.pending == len(engine.entries.read_ahead.entries) == 1
+        await broker.mover.advance(S)
+        await engine.marked()
+        await broker.mover.advance(S)
+        assert (engine.delivered, engine.pending, engine.repeats) == (1, 0, 0)

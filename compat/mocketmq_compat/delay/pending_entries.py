@@ -7,7 +7,7 @@ memory. When it runs out, a thread refills it from the store. So memory holds on
 messages are pending.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -43,11 +43,13 @@ class ReadAhead:
         self._meanwhile: list[tuple[bool, Entry]] | None = None
 
     def add(self, entry: Entry) -> None:
-        """Add a new pending entry."""
+        """Add a new pending entry, unless a refill has already found it."""
         if self._meanwhile is not None:
             self._meanwhile.append((True, entry))
-        if self.beyond is None or entry < self.beyond:
-            insort(self.entries, entry)
+        place = bisect_left(self.entries, entry)
+        is_there = place < len(self.entries) and self.entries[place] == entry
+        if not is_there and (self.beyond is None or entry < self.beyond):
+            self.entries.insert(place, entry)
             if len(self.entries) > 2 * self.size:
                 self.beyond = self.entries[self.size]
                 self._is_outdated = False
