@@ -293,7 +293,7 @@ class TimedScheme(DelayScheme):
         return len(each_once)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Cancel the topic's messages in transactions of bounded size, and return the work of the last one."""
+        """Cancel the topic's messages in transactions of bounded size, and return the last one's work."""
         cancelled = 0
         messages: list[StoredMessage] = []
         async for message in pending_in(self, PendingFilter(topic)):
