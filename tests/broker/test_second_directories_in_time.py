@@ -1,7 +1,7 @@
 """Second directories when the clock moves, and when the broker restarts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.errors import (
     StoreUnavailableError,
 )
+from mocketmq.message.message_id import Identity
 from mocketmq.schedule import timer
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.database import Database
@@ -194,6 +195,29 @@ async def test_files_of_another_broker_are_adopted_at_run_time(
         await no_removal_left(broker)
         await scheme_of(broker).tidy()
         assert (names_below(tmp_path), broker.schemes.file_figures().repeats) == ([], 0)
+
+
+async def test_a_file_that_a_reset_removes_during_its_adoption_is_not_pending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn_by_hand(monkeypatch)
+    async with running_broker(tmp_path) as broker:
+        await send_in(broker, 1_000)
+        foreign = made("foreign", b"foreign", due_ms=broker.clock.now_us() // MS + 1_000)
+        foreign.put(tmp_path / "delay")
+        scheme = scheme_of(broker)
+        settled = scheme.settled
+
+        async def reset_and_look(numbers: Sequence[int]) -> set[Identity]:
+            monkeypatch.setattr(scheme, "settled", settled)
+            await broker.reset.all()
+            return await settled(numbers)
+
+        monkeypatch.setattr(scheme, "settled", reset_and_look)
+        await scheme.tidy()
+        assert (broker.schemes.pending, (await broker.mover.advance(2 * S)).fired) == (0, 0)
+        await no_removal_left(broker)
+        assert names_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("place", [None, "7/by-hand"])

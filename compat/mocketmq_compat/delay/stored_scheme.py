@@ -388,10 +388,11 @@ class StoredScheme(TimedScheme):
         for begin in range(0, len(adopted), MAX_AT_ONCE):
             some = adopted[begin : begin + MAX_AT_ONCE]
             settled = await self.settled([entry.number for entry in some])
-            for entry in some:
+            new = [entry for entry in some if entry in self.entries]  # unless a reset has just removed it
+            for entry in new:
                 self.context.numbers.note(entry.number)
                 self._saved(entry)
-            self._refuse_repeats([entry for entry in some if entry.identity in settled])
+            self._refuse_repeats([entry for entry in new if entry.identity in settled])
 
     async def _in_due_thread(self, act: Callable[[], T]) -> T:
         """Like ``_in_thread``, but wait for no look-up."""
