@@ -16,7 +16,7 @@ from mocketmq_compat.delay.delayed_file import Entry
 from tests.support.brokers import S, running_broker, send
 from tests.support.delayed_files import made
 from tests.support.held_up import HeldMarks
-from tests.support.second_directories import HOUR_MS, in_order_of_delivery, scheme_of, send_in
+from tests.support.second_directories import HOUR_MS, in_order_of_delivery, scheme_of, send_in, turn_by_hand
 
 
 @pytest.mark.interpreted
@@ -79,6 +79,7 @@ async def test_while_a_refill_fails_other_deliveries_continue(
 async def test_a_file_that_a_refill_finds_before_its_adoption_ends_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    turn_by_hand(monkeypatch)
     async with running_broker(tmp_path) as broker:
         engine = scheme_of(broker)
         made(due_ms=broker.clock.now_us() // US_PER_MS + 1_000).put(tmp_path / "delay")
