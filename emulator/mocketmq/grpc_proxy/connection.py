@@ -7,7 +7,6 @@ from mmap import ACCESS_COPY, mmap
 from typing import Any, Final, cast
 
 from mocketmq.broker.registry.brokers import RegisteredBroker
-from mocketmq.clock import steady_us
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.door_tap import DoorTap
 from mocketmq.grpc_proxy.client_limits import BYTES_PER_TURN, LINGER_S
@@ -47,7 +46,6 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self.tap_number = 0 if tap is None else tap.connected()
         self._tap = tap
         self.running = self.incoming = self.unread = self.quiet = 0
-        self.wrote_us = 0
         self._tls = tls
         self._memory = memory
         self._make = make
@@ -185,6 +183,10 @@ class GrpcConnection(asyncio.BufferedProtocol):
             self._http2.end()
         self.close()
 
+    def is_slow_reader(self, limit_us: int) -> bool:
+        """Whether the client has not read from a response since ``limit_us``, by the steady clock."""
+        return self._http2 is not None and self._http2.is_slow_reader(limit_us)
+
     def look_after(self) -> Iterator[None]:
         """Refuse stalled requests; yields after each request."""
         if self._http2 is not None:
@@ -213,7 +215,6 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._out.clear()
         self._out_bytes = 0
         if data and not self._transport.is_closing():
-            self.wrote_us = steady_us()
             self._transport.write(data)
             if self._http2 is not None:
                 self._http2.pump_blocked()

@@ -87,6 +87,8 @@ class Http2:
         self._drained: dict[int, int] = {}  # dropped bytes of requests that were answered early, by stream
         self._ending: list[Stream] = []  # streams of a dead connection that are not cancelled yet
         self._blocked: dict[Stream, None] = {}  # streams that wait for the connection's window or for room
+        self._moved_us = 0  # when DATA was last written, or the first stream of _blocked began to wait
+        self._windowless: dict[Stream, int] = {}  # streams that wait for their own window, and since when
         self._handlers: Final[dict[int, Callable[[int, int, memoryview], None]]] = {
             Frame.DATA: self._data,
             Frame.HEADERS: self._headers,
@@ -383,14 +385,22 @@ class Http2:
 
     def pump(self, stream: Stream) -> None:
         """Send a stream's pending bytes, as far as the windows and the connection's room allow."""
-        if stream.wants_window:
-            written = stream.pump(min(self._send_window, self.connection.room))
-            self._send_window -= written
-            self._guard.sent(written)
-        if stream.wants_window and stream.send_window > 0:
+        if not stream.wants_window:
+            return
+        written = stream.pump(min(self._send_window, self.connection.room))
+        self._send_window -= written
+        self._guard.sent(written)
+        now_us, has_window = steady_us(), stream.send_window > 0
+        if written or not self._blocked:
+            self._moved_us = now_us
+        if written or has_window:
+            self._windowless.pop(stream, None)
+        if stream.wants_window and has_window:
             self._blocked[stream] = None
-        else:
-            self._blocked.pop(stream, None)
+            return
+        self._blocked.pop(stream, None)
+        if stream.wants_window:
+            self._windowless.setdefault(stream, now_us)
 
     def pump_blocked(self) -> None:
         """Resume waiting streams, first come, first served."""
@@ -399,6 +409,16 @@ class Http2:
                 break
             self.pump(stream)
 
+    def is_slow_reader(self, limit_us: int) -> bool:
+        """Whether the client has not read from a response since ``limit_us``, by the steady clock.
+
+        PINGs and other responses do not count: a client may give windows to these and not to a large one.
+        """
+        longest_us = next(iter(self._windowless.values()), None)
+        if longest_us is not None and longest_us <= limit_us:
+            return True
+        return bool(self._blocked) and self._moved_us <= limit_us
+
     # Closing
 
     def forget(self, stream: Stream) -> None:
@@ -406,6 +426,7 @@ class Http2:
         self.streams.pop(stream.stream_id, None)
         self.memory.closed()
         self._blocked.pop(stream, None)
+        self._windowless.pop(stream, None)
         self._guard.sent(BYTES_PER_ANSWERED)
         if self.is_leaving:
             self._close_if_done()

@@ -36,18 +36,17 @@ class MemoryLimits(msgspec.Struct, frozen=True):
 
 
 class MeteredConnection(Protocol):
-    """The interface that a connection offers to the memory limits.
-
-    ``wrote_us`` is the time at which the connection last wrote, or first had bytes to write.
-    """
+    """The interface that a connection offers to the memory limits."""
 
     running: int
     incoming: int
     unread: int
-    wrote_us: int
 
     def regulate(self) -> None:
         """Pause or resume reading as the limits require."""
+
+    def is_slow_reader(self, limit_us: int) -> bool:
+        """Whether the client has not read from a response since ``limit_us``, by the steady clock."""
 
     def abort(self, why: str) -> None:
         """Close the connection at once."""
@@ -169,15 +168,13 @@ class Memory:
 
     def close_slow_readers(self) -> None:
         """Close connections that do not read their responses, because others need the memory."""
-        now_us = steady_us()
+        limit_us = steady_us() - self.limits.still_us
         for each in list(self.connections):
-            if each.unread and now_us - each.wrote_us >= self.limits.still_us:
+            if each.unread and each.is_slow_reader(limit_us):
                 each.abort(f"the client has not read its messages: {each.unread} bytes unread")
 
     def unsent(self, connection: MeteredConnection, size: int) -> None:
         """Count messages or commands in transit to a client; with a negative size, stop counting them."""
-        if not connection.unread:
-            connection.wrote_us = steady_us()  # an idle client had nothing to read until now
         connection.unread += size
         self.unread += size
         self._high_water.rise(self._all)

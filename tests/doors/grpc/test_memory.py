@@ -1,7 +1,8 @@
 """Memory limits: large requests, requests in progress, stalled uploads, clients that do not read."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,18 +12,18 @@ from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from mocketmq.app import Emulator
-from mocketmq.clock import US_PER_S
+from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections import freed_memory
 from mocketmq.grpc_proxy import server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.connection import READ_BYTES
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.frames import Http2FrameReader, Http2Setting, settings_frame
+from mocketmq.grpc_proxy.frames import ACK, Frame, Http2FrameReader, Http2Setting, frame, settings_frame
 from mocketmq.grpc_proxy.memory import Memory, MemoryLimits
 from mocketmq.grpc_proxy.messages import message_class, set_us
 from tests.doors.remoting.gates import until
 from tests.hostile.floods import sent
-from tests.hostile.http2 import framed, raw_http2
+from tests.hostile.http2 import RawHttp2, framed, raw_http2
 from tests.support.grpc import GrpcClient, bodies, grpc_client, running_grpc
 from tests.support.patience import HANGING_S, PATIENCE_S
 
@@ -40,6 +41,11 @@ async def test_request_above_32_mib_answers_body_too_large() -> None:
         answer = await client.send(client.message("x" * (33 * MIB)))
         assert answer.status.code == 41_301
         assert (await client.send(client.message("on"))).status.code == 20_000
+
+
+async def until_a_response_waits(held: Memory) -> None:
+    """Wait until a client has to read before it gets more of a response."""
+    await until(lambda: any(each.is_slow_reader(steady_us()) for each in held.connections))
 
 
 @asynccontextmanager
@@ -138,7 +144,8 @@ async def test_messages_of_a_non_reading_client_become_visible_again() -> None:
                 path, Cardinality.UNARY_STREAM, type(request), reply, metadata=slow.metadata
             ) as call:
                 await call.send_message(request, end=True)
-                await until(lambda: memory_of(emulator).unread > 500 << 10)
+                await until_a_response_waits(memory_of(emulator))
+                assert memory_of(emulator).unread > 500 << 10
                 status, _ = await client.try_receive("billing", "orders", wait_s=20)
                 assert status.code == 42_900
                 memory_of(emulator).limits = MemoryLimits(unread=MIB, still_us=0)
@@ -150,6 +157,25 @@ async def test_messages_of_a_non_reading_client_become_visible_again() -> None:
             [got] = await client.receive(group, wait_s=PATIENCE_S)  # until the message has been returned
             assert got.system_properties.delivery_attempt == 1
         await until(lambda: memory_of(emulator).unread == 0)
+
+
+def advance_steady_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    read, ahead_ns = time.clock_gettime_ns, int(seconds * 1e9)
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: read(clock) + ahead_ns)
+
+
+async def called(client: RawHttp2) -> None:
+    stream = client.open("Heartbeat")
+    await client.send(stream, framed(message_class("HeartbeatRequest")()), end=True)
+    assert (await client.trailers(stream))["grpc-status"] == "0"
+
+
+async def pinged(client: RawHttp2) -> None:
+    """Get the answer to a PING, without returning the window of what arrives before it."""
+    client.writer.write(frame(Frame.PING, 0, 0, b"mocketmq"))
+    received = b""
+    while not received.endswith(frame(Frame.PING, ACK, 0, b"mocketmq")):
+        received += await client.reader.read(MIB)
 
 
 def settings_of(size: int) -> Any:
@@ -201,7 +227,29 @@ async def test_a_client_that_reads_gets_any_number_of_commands() -> None:
             assert memory_of(emulator).unread == 0
 
 
-async def test_idle_clients_are_not_dropped_as_slow_readers() -> None:
+@pytest.mark.parametrize(("window", "use"), [(100, called), (MIB, pinged)], ids=["call", "ping"])
+async def test_clients_that_use_a_connection_and_do_not_read_are_closed(
+    monkeypatch: pytest.MonkeyPatch, window: int, use: Callable[[RawHttp2], Awaitable[None]]
+) -> None:
+    """The large response waits for the window of its stream, or for the connection's."""
+    async with running_grpc() as (emulator, client), raw_http2(f"127.0.0.1:{client.port}") as deaf:
+        held = memory_of(emulator)
+        held.limits = MemoryLimits(unread=MIB)
+        await client.send(client.message("x" * (600 << 10)))
+        deaf.writer.write(settings_frame({Http2Setting.INITIAL_WINDOW_SIZE: window}))
+        request = message_class("ReceiveMessageRequest")(group={"name": "deaf"}, batch_size=1)
+        request.message_queue.topic.name = "orders"
+        set_us(request.invisible_duration, 60 * US_PER_S)
+        await deaf.send(deaf.open("ReceiveMessage"), framed(request), end=True)
+        await until_a_response_waits(held)
+        advance_steady_clock(monkeypatch, HANGING_S)
+        await use(deaf)
+        status, _ = await client.try_receive("billing", "orders", wait_s=20)
+        assert status.code == 42_900
+        await until(lambda: held.unread == 0)
+
+
+async def test_idle_clients_are_not_dropped_as_slow_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_grpc() as (emulator, client), grpc_client(client.port, "idle@1@0@x") as idle:
         memory_of(emulator).limits = MemoryLimits(unread=100_000)
         groups = ("billing", "audit")
@@ -209,8 +257,7 @@ async def test_idle_clients_are_not_dropped_as_slow_readers() -> None:
             await idle.receive(group)
         polls = [asyncio.create_task(idle.try_receive(group, "orders", wait_s=20)) for group in groups]
         await until(lambda: emulator.broker.polls.count == len(groups))
-        for connection in memory_of(emulator).connections:
-            connection.wrote_us -= 60 * US_PER_S
+        advance_steady_clock(monkeypatch, HANGING_S)
         await client.send(client.message("x" * 90_000))
         answers = await asyncio.gather(*polls)
     assert min(status.code for status, _ in answers) == 20_000

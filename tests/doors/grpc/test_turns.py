@@ -57,7 +57,7 @@ class _Client:
     room = 1 << 20
 
     def __init__(self) -> None:
-        self.running = self.incoming = self.unread = self.wrote_us = 0
+        self.running = self.incoming = self.unread = 0
         self.pongs = 0
 
     def write(self, data: bytes) -> None:
