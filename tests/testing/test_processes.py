@@ -304,8 +304,11 @@ def test_wrong_markers(pytester: pytest.Pytester, run: Run) -> None:
 NAMES = ("compat", "migrations", "emulator", "spark", "click", "yaml", "aiohttp", "typing_extensions")
 
 
-def test_a_project_whose_names_are_ours(pytester: pytest.Pytester, run: Run) -> None:
+def test_a_project_whose_names_are_ours(
+    monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester, run: Run
+) -> None:
     """The project keeps its conftest.py and packages, and the broker does not import them."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # the broker keeps one that names mocketmq's folder
     for name in NAMES:
         package: Path = pytester.mkdir(name)
         (package / "__init__.py").write_text("OWNER = 'the project'\n")
