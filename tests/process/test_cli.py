@@ -406,6 +406,9 @@ async def test_topics_groups_and_reset(shell: Shell) -> None:
     told = (await shell("topics", "delete", "made")).stdout
     assert told == "topic made is deleted; 1 pending messages are cancelled\n"
     assert (await shell("topics", "delete", "made")).code == 4
+    assert (await shell("groups", "create", "g", "--max-retries", "3")).code == 0
+    kept = (await shell("groups", "create", "g", "--fifo")).stdout
+    assert kept == "group g retries a message 3 times\n"
     assert (await shell("groups", "delete", "g")).stdout == "group g is deleted\n"
     assert (await shell("groups", "delete", "g")).code == 4
 

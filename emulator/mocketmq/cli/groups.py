@@ -57,19 +57,22 @@ def list_groups(broker: BlockingClient, output: Output) -> None:
 @click.option(
     "--max-retries",
     type=int,
-    default=16,
-    show_default=True,
-    help="Retries before a message is a dead letter.",
+    help="Retries before a message is a dead letter; by default 16 for a new group.",
 )
-@click.option("--retry-queues", type=int, default=1, show_default=True, help="Queues of its retry topic.")
+@click.option("--retry-queues", type=int, help="Queues of its retry topic; by default 1 for a new group.")
 @click.option("--fifo/--no-fifo", default=None, help="Whether its gRPC clients consume in order.")
 @with_broker
 def create(
-    broker: BlockingClient, output: Output, name: str, max_retries: int, retry_queues: int, fifo: bool | None
+    broker: BlockingClient,
+    output: Output,
+    name: str,
+    max_retries: int | None,
+    retry_queues: int | None,
+    fifo: bool | None,
 ) -> None:
-    """Create a consumer group, or change its retries and its order."""
+    """Create a consumer group, or change the given settings of an existing group."""
     answer = broker.put_group(name, max_retries=max_retries, retry_queues=retry_queues, fifo=fifo)
-    output.show(answer, f"group {name} retries a message {max_retries} times")
+    output.show(answer, f"group {name} retries a message {answer['max_retries']} times")
 
 
 @groups.command(epilog=examples("groups reset billing orders", "groups reset billing orders --to end"))

@@ -88,8 +88,8 @@ class Registering(ApiCalls):
         self,
         name: str,
         *,
-        max_retries: int = 16,
-        retry_queues: int = 1,
+        max_retries: int | None = None,
+        retry_queues: int | None = None,
         fifo: bool | None = None,
         priority_factor: int | None = None,
         lite_parent: str | None = None,
@@ -97,13 +97,16 @@ class Registering(ApiCalls):
         lite_wildcard: bool | None = None,
         lite_quota: int | None = None,
     ) -> JsonObject:
-        """Create the consumer group, or change it. With ``fifo``, its gRPC clients consume in order.
+        """Create the consumer group, or change it. None leaves a setting as it is.
 
-        ``priority_factor`` is the percentage of receives from a topic of type ``priority`` that get the
-        highest priority first. The group consumes the lite topics of the topic ``lite_parent``. None leaves a
-        setting as it is.
+        A new group retries a message 16 times, and has one retry queue. With ``fifo``, the group's gRPC
+        clients consume in order. ``priority_factor`` is the percentage of receives from a topic of type
+        ``priority`` that get the highest priority first. The group consumes the lite topics of the topic
+        ``lite_parent``.
         """
-        more = given(
+        wanted = given(
+            max_retries=max_retries,
+            retry_queues=retry_queues,
             fifo=fifo,
             priority_factor=priority_factor,
             lite_parent=lite_parent,
@@ -111,7 +114,6 @@ class Registering(ApiCalls):
             lite_wildcard=lite_wildcard,
             lite_quota=lite_quota,
         )
-        wanted = {"max_retries": max_retries, "retry_queues": retry_queues, **more}
         return await self._call("PUT", api_path("groups", name), wanted)
 
     async def reset_group(

@@ -116,16 +116,16 @@ class GroupIn(Input, frozen=True):
     """Settings of a consumer group. `retry_queues` is the number of queues of `%RETRY%group`.
 
     With `fifo`, its gRPC clients consume in order. `priority_factor` is the percentage of receives from a
-    topic of type `priority` that get the highest priority first. If omitted, `max_retries` and `retry_queues`
-    get their defaults, and other settings do not change.
+    topic of type `priority` that get the highest priority first. An existing group keeps the values of
+    omitted fields. A new group retries a message 16 times, and has one retry queue.
 
     The group consumes the lite topics of `lite_parent`. Each client may subscribe to up to `lite_quota` of
     them. With `lite_exclusive`, only one client at a time may subscribe to a lite topic. With
     `lite_wildcard`, each client gets the messages of all lite topics.
     """
 
-    max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
-    retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
+    max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] | UnsetType = UNSET
+    retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] | UnsetType = UNSET
     fifo: bool | UnsetType = UNSET
     priority_factor: Annotated[int, Meta(ge=0, le=ALWAYS)] | UnsetType = UNSET
     lite_parent: TopicName | UnsetType = UNSET
@@ -190,7 +190,13 @@ async def group(call: ApiCall, path: GroupPath) -> GroupOut:
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Responds once the group is durable."""
     known = call.broker.registry.groups.find_group(path.group)
-    config = known.config if known else USUAL
+    max_retries, retry_queues, config = (
+        (known.max_retries, known.retry_queues, known.config) if known else (MAX_RETRIES, 1, USUAL)
+    )
+    if wanted.max_retries is not UNSET:
+        max_retries = wanted.max_retries
+    if wanted.retry_queues is not UNSET:
+        retry_queues = wanted.retry_queues
     if wanted.fifo is not UNSET:
         config = msgspec.structs.replace(config, consume_message_orderly=wanted.fifo)
     if wanted.priority_factor is not UNSET:
@@ -202,7 +208,7 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
         is_wildcard=given(wanted.lite_wildcard),
         quota=given(wanted.lite_quota),
     )
-    made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues, config)
+    made = await call.broker.registry.groups.put(path.group, max_retries, retry_queues, config)
     group = call.broker.consuming_groups.of(made)
     answer = await _one_group(call.broker, group)
     return answer if known else Created(answer)

@@ -86,8 +86,14 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
         "members": [],
         "queues": [],
     }
-    changed = await api.call("PUT", "/v1/groups/billing")
-    assert (changed.status, changed.body["max_retries"]) == (200, 16)
+    changed = await api.call("PUT", "/v1/groups/billing", {"max_retries": 5})
+    assert (changed.status, changed.body["max_retries"], changed.body["retry_queues"]) == (200, 5, 2)
+    changed = await api.call("PUT", "/v1/groups/billing", {"retry_queues": 4})
+    assert (changed.body["max_retries"], changed.body["retry_queues"]) == (5, 4)
+    assert (await api.ok("PUT", "/v1/groups/billing")) == changed.body
+    made = await api.call("PUT", "/v1/groups/others")
+    assert (made.status, made.body["max_retries"], made.body["retry_queues"]) == (201, 16, 1)
+    await api.ok("DELETE", "/v1/groups/others")
     for _ in range(3):
         await api.send(queue_id=1)
     (message,) = await api.receive(max=1)
