@@ -91,6 +91,50 @@ def test_a_cluster_that_died_has_its_ports_again(pytester: pytest.Pytester, run:
     run().assert_outcomes(passed=2, errors=1)
 
 
+def test_a_restart_waits_for_a_port_that_is_used_meanwhile(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from mocketmq.testing import brokers
+
+        taken = []
+
+        class FreesThePort(brokers.BrokerProcess):
+            def __init__(self, *args):
+                try:
+                    super().__init__(*args)
+                finally:
+                    if taken:
+                        taken.pop().close()
+
+        @pytest.fixture
+        def taken_ports(monkeypatch):
+            monkeypatch.setattr(brokers, "BrokerProcess", FreesThePort)
+            return taken
+        """
+    )
+    pytester.makepyfile(
+        """
+        import os, signal, socket
+
+        ports = []
+
+        def test_dies(mocketmq, taken_ports):
+            ports.append(mocketmq.doors["broker"]["port"])
+            os.kill(mocketmq.process.pid, signal.SIGKILL)
+            while mocketmq.process.is_running:
+                pass
+            for _ in range(2):
+                taken_ports.append(socket.create_server(("127.0.0.1", ports[0]), reuse_port=True))
+
+        def test_the_next_one(taken_ports, mocketmq):
+            assert mocketmq.doors["broker"]["port"] == ports[0]
+            assert not taken_ports
+        """
+    )
+    run().assert_outcomes(passed=2, errors=1)
+
+
 def test_a_broker_dies(pytester: pytest.Pytester, run: Run) -> None:
     doors = ("http", "namesrv", "broker", "grpc")
     ports = " ".join(f"--{door}-port {quiet_port()}" for door in doors)  # nobody else takes them

@@ -24,6 +24,10 @@ _DOORS: Final[tuple[_Door, ...]] = ("http", "namesrv", "broker", "grpc")
 """Doors with a port setting: ``http_port``, and so on."""
 _PORTS: Final = range(20_000, 32_000)
 """Ports below the ephemeral ports of common systems."""
+_NOT_STARTED: Final = 5
+"""``Exit.NOT_STARTED`` of ``mocketmq.cli.exit_codes``, whose package imports click."""
+_RESTARTS: Final = 10
+"""Number of attempts to start a broker again at its ports. Each takes some tenths of a second."""
 
 
 class Brokers:
@@ -58,8 +62,19 @@ class Brokers:
         elif broker.process is not None and not broker.process.is_running:
             broker.process.stop()
             ports = {name: broker.doors[name]["port"] for name in _DOORS if name in broker.doors}
-            broker.process = self._process(start, ports)
+            broker.process = self._restarted(start, ports)
         return broker
+
+    def _restarted(
+        self, start: StartOptions, ports: Mapping[_Door, int], attempts: int = _RESTARTS
+    ) -> BrokerProcess:
+        """Start a dead broker again. Meanwhile, a connection of any program may have been given a port."""
+        try:
+            return self._process(start, ports)
+        except StartError as error:
+            if error.code != _NOT_STARTED or attempts == 1:
+                raise
+        return self._restarted(start, ports, attempts - 1)
 
     def _found(self, start: StartOptions) -> Broker:
         """Return the broker at the URL, after checking that it has the options that the test needs."""

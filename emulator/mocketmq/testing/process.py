@@ -21,7 +21,14 @@ _STOP_S: Final = 10.0
 
 
 class StartError(Exception):
-    """The broker did not become ready. The message ends with the last lines of its output."""
+    """The broker did not become ready. The message ends with the last lines of its output.
+
+    ``code`` is the exit code, if the broker has ended.
+    """
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class BrokerProcess:
@@ -51,10 +58,11 @@ class BrokerProcess:
         self._reader.start()
         in_time = self._has_told.wait(ready_s)
         if not self.url:
-            has_ended = in_time and self._code() is not None
+            code = self._code() if in_time else None
             self.stop()
-            why = f"did not start: it ended {self._end}" if has_ended else f"was not ready in {ready_s:g} s"
-            raise StartError(f"the broker {why}\n{' '.join(command)}\n{self.last_lines}")
+            late = f"was not ready in {ready_s:g} s"
+            why = late if code is None else f"did not start: it ended {self._end}"
+            raise StartError(f"the broker {why}\n{' '.join(command)}\n{self.last_lines}", code)
 
     @property
     def pid(self) -> int:
