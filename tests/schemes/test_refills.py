@@ -4,7 +4,9 @@ import asyncio
 import errno
 import os
 from collections.abc import Container, Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from tests.support.brokers import S, running_broker, send
 from tests.support.delayed_files import made
 from tests.support.held_up import HeldMarks
@@ -97,3 +100,51 @@ async def test_a_file_that_a_refill_finds_before_its_adoption_ends_counts_once(
         await engine.marked()
         await broker.mover.advance(S)
         assert (engine.delivered, engine.pending, engine.repeats) == (1, 0, 0)
+
+
+async def test_a_file_is_not_delivered_before_its_adoption_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its delivery would be counted before its addition, and its addition would be refused."""
+    turn_by_hand(monkeypatch)
+    async with running_broker(tmp_path) as broker:
+        engine = scheme_of(broker)
+        made(due_ms=broker.clock.now_us() // US_PER_MS + 1_000).put(tmp_path / "delay")
+        settled = engine.settled
+
+        async def after_a_move(numbers: Sequence[int]) -> set[Identity]:
+            await engine.entries.refill()
+            await broker.mover.advance(S)
+            await engine.marked()
+            return await settled(numbers)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "settled", after_a_move)
+            await engine.tidy()
+        await broker.mover.advance(S)
+        assert (engine.delivered, engine.pending, engine.repeats) == (1, 0, 0)
+
+
+async def test_files_adopted_before_an_error_are_added_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn_by_hand(monkeypatch)
+    async with running_broker(tmp_path) as broker:
+        engine = scheme_of(broker)
+        for number in (1, 2):
+            due_ms = broker.clock.now_us() // US_PER_MS + 1_000 * number
+            made(f"m{number}", due_ms=due_ms).put(tmp_path / "delay", f"{due_ms // 1_000}/copy")
+        read, calls = DelayDirectory.read_stray, count()
+
+        def only_once(*args: Any) -> bytes:
+            if next(calls):
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return read(*args)
+
+        with monkeypatch.context() as patch, pytest.raises(StoreUnavailableError):
+            patch.setattr(DelayDirectory, "read_stray", only_once)
+            await engine.tidy()
+        await engine.tidy()
+        assert engine.pending == 2
+        await broker.mover.advance(2 * S)
+        assert (engine.delivered, engine.pending) == (2, 0)

@@ -1,10 +1,10 @@
 """The entries of pending messages: their number, and the entries that are due next.
 
 The store has a record for each pending message, and also records of messages that are not pending: settled
-and refused messages whose record is not marked yet, messages that are still being saved, and messages that a
-restore has written but not committed. :class:`ReadAhead` keeps the first entries in order of delivery in
-memory. When it runs out, a thread refills it from the store. So memory holds only these entries, however many
-messages are pending.
+and refused messages whose record is not marked yet, messages that are still being saved or adopted, and
+messages that a restore has written but not committed. :class:`ReadAhead` keeps the first entries in order of
+delivery in memory. When it runs out, a thread refills it from the store. So memory holds only these entries,
+however many messages are pending.
 """
 
 from bisect import bisect_left
@@ -164,7 +164,8 @@ class PendingEntries:
         self.read_ahead = ReadAhead()
         self.staged: set[Entry] = set()  # written by a restore that is not committed yet
         # Stored, but not pending:
-        self._others = _AnyOf(self._marks.gone, self._saves.in_flight, self.staged)
+        self._hidden = _AnyOf(self._marks.gone, self._saves.in_flight, self.staged)
+        self._others = _AnyOf(self._hidden, self._store.adopted)
         self._recounts = self._store.recounts  # the store's value when the read-ahead was last filled
         self._listed: PendingList | None = None
 
@@ -176,8 +177,8 @@ class PendingEntries:
         return isinstance(entry, Entry) and entry not in self._others and self._store.holds(entry)
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yield every pending entry, in any order."""
-        return (entry for entry in self._store.all() if entry not in self._others)
+        """Yield every entry that is pending or being adopted, in any order."""
+        return (entry for entry in self._store.all() if entry not in self._hidden)
 
     def add(self, entry: Entry) -> None:
         """Add the entry of a record that was saved, restored or adopted."""
@@ -267,7 +268,7 @@ class PendingEntries:
             listed.pages = pages_of(listed.entries)
 
         try:
-            if self.count:
+            if self.count or self._store.adopted:
                 await self._run(read)
             yield
         finally:
@@ -296,7 +297,8 @@ class PendingEntries:
         recounts = self._store.recounts
         if recounts == self._recounts:
             return
-        leaving = sum(map(self._store.holds, {*self._marks.gone, *self._saves.in_flight, *self.staged}))
+        others = {*self._marks.gone, *self._saves.in_flight, *self.staged, *self._store.adopted}
+        leaving = sum(map(self._store.holds, others))
         self.replace(self._store.count - leaving, self._read_first())
         self._recounts = recounts
 
@@ -309,5 +311,6 @@ class PendingEntries:
         listed.staying = staying
         listed.entries = {entry: None for entry in listed.entries if entry not in staying}
         listed.pages = pages_of(listed.entries)
-        others = _AnyOf(self._marks.gone, self._saves.in_flight, listed.entries)
+        adopted = self._store.adopted.difference(staying)
+        others = _AnyOf(self._marks.gone, self._saves.in_flight, adopted, listed.entries)
         listed.first = self._store.first_records(self.read_ahead.size + 1, others)

@@ -8,6 +8,7 @@ hash) and a content in the format of :mod:`~mocketmq_compat.delay.delayed_file`.
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, Protocol
 
 from mocketmq.clock import US_PER_MS
@@ -57,6 +58,10 @@ class DelayStore(Protocol):
     def repeats(self) -> int:
         """The number of duplicate records removed since the store was opened."""
 
+    @property
+    def adopted(self) -> set[Entry]:
+        """Records that ``adopt`` has added. They are not pending until the engine takes them from the set."""
+
     def by_second(self) -> Mapping[int, int]:
         """Return the number of records due in each second; empty for a store without these counts."""
 
@@ -105,8 +110,8 @@ class DelayStore(Protocol):
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
         """Remove past files without pending records; after a reset, also future files."""
 
-    def adopt(self, now_us: int) -> Sequence[Entry]:
-        """Load records that are due soon. Adopt and return records that other programs added."""
+    def adopt(self, now_us: int) -> None:
+        """Load records that are due soon. Adopt records that other programs added."""
 
     def close(self) -> None:
         """Close all files. May be called twice."""
@@ -122,6 +127,10 @@ class BaseStore(ABC):
     def all(self) -> Iterator[Entry]:
         """See :class:`DelayStore`, like the others."""
 
+    @cached_property
+    def adopted(self) -> set[Entry]:
+        return set()
+
     def by_second(self) -> Mapping[int, int]:
         return {}
 
@@ -132,8 +141,8 @@ class BaseStore(ABC):
         later = (entry for entry in self.all() if entry.number > after)
         return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
 
-    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
-        return ()
+    def adopt(self, now_us: int) -> None:  # noqa: B027 - see above
+        """Do nothing."""
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:  # noqa: B027 - see above
         """Do nothing."""

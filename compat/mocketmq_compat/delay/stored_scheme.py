@@ -319,6 +319,7 @@ class StoredScheme(TimedScheme):
 
         def exchange() -> None:
             self.entries.staged.clear()
+            self.store.adopted.difference_update(listed.entries, listed.staying)
             first = [entry for entry in listed.first if entry not in added]
             self.entries.replace(len(listed.staying), first, listed.take_added())
             self._due_messages.forget_all()
@@ -380,15 +381,18 @@ class StoredScheme(TimedScheme):
     async def _tidy_store(self) -> None:
         now_us = self._clock.now_us()
 
-        def act() -> Sequence[Entry]:
+        def act() -> list[Entry]:
             self.store.remove_over(now_us)
-            return self.store.adopt(now_us)
+            self.store.adopt(now_us)
+            return [*self.store.adopted]
 
         adopted = await self._in_thread(act)
         for begin in range(0, len(adopted), MAX_AT_ONCE):
             some = adopted[begin : begin + MAX_AT_ONCE]
             settled = await self.settled([entry.number for entry in some])
-            new = [entry for entry in some if entry in self.entries]  # unless a reset has just removed it
+            # Others were removed by a reset, or added by another call.
+            new = [entry for entry in some if entry in self.store.adopted]
+            self.store.adopted.difference_update(new)
             for entry in new:
                 self.context.numbers.note(entry.number)
                 self._saved(entry)

@@ -276,22 +276,20 @@ class DirectoryStore(BaseStore):
 
     # Files from other programs
 
-    def adopt(self, now_us: int) -> list[Entry]:
+    def adopt(self, now_us: int) -> None:
         """Adopt foreign files in changed directories, and remove empty directories that are due (D-13)."""
-        adopted: list[Entry] = []
         now_ns = self._now_ns()
         changed = [*self._changed()]
         everything = [*self._left_over, *changed]
         for found in everything:
             names = [entry.name for entry in found.entries if not self._knows(entry)]
-            adopted += self._take_in(found, names, now_us)
+            self._take_in(found, names, now_us)
         for found in everything:  # last, because a stray may be a copy of a file with a valid name
-            adopted += self._take_in(found, found.strays, now_us)
+            self._take_in(found, found.strays, now_us)
         self._left_over = []  # only now: after an error, the next call tries again
         for found in changed:
             with self._lock:
                 self._see(found, self._index.by_second.get(found.second, 0), now_ns)
-        return adopted
 
     def _now_ns(self) -> int:
         """Return the time of the file system's clock; 0 if it cannot be read, so that no stamp is old."""
@@ -330,15 +328,12 @@ class DirectoryStore(BaseStore):
         with self._lock:
             return entry in self._index or entry in self._being_written
 
-    def _take_in(self, found: FoundDirectory, names: Sequence[str], now_us: int) -> Iterator[Entry]:
+    def _take_in(self, found: FoundDirectory, names: Sequence[str], now_us: int) -> None:
         for name in names:
             try:
-                entry = self._adopt(found.second, name)
+                self._adopt(found.second, name)
             except OSError as error:
                 self._leave(f"{found.second}/{name}", error)
-            else:
-                if entry is not None:
-                    yield entry
         if not (found.entries or found.strays) and found.second <= now_us // US_PER_S:
             try:
                 self.directory.remove_second(found.second)
@@ -352,23 +347,23 @@ class DirectoryStore(BaseStore):
         if not isinstance(error, FileNotFoundError):  # delivered in the meantime
             self._ignore(f"{what} ({error.strerror})")
 
-    def _adopt(self, second: int, name: str) -> Entry | None:
-        """Rename a foreign file to its valid name, or quarantine it. Returns None if it adds no message."""
+    def _adopt(self, second: int, name: str) -> None:
+        """Rename a foreign file to its valid name, or quarantine it."""
         content = self.directory.read_stray(second, name)
         try:
             entry = decode(content).header.entry
         except DamagedFileError as error:
             log.warning("quarantining the delayed message %d/%s: %s", second, name, error)
             self._quarantine(second, name, error.kind, str(error))
-            return None
+            return
         if self._knows(entry):
             if (second, name) != (entry.second, entry.name):  # otherwise a copy got this name in the meantime
                 self.repeats += 1
                 self.directory.remove_stray(second, name)
-            return None
+            return
         self.directory.move(second, name, entry)
+        self.adopted.add(entry)
         self._add(entry, len(content))
-        return entry
 
     def _ignore(self, what: str) -> None:
         """Leave an unknown file alone: a mount point or the user may own it. Logs each name once."""

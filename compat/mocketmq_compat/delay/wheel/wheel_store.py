@@ -213,7 +213,7 @@ class WheelStore(BaseStore):
 
     # Loading
 
-    def adopt(self, now_us: int) -> Sequence[Entry]:
+    def adopt(self, now_us: int) -> None:
         """Load files that are due soon, and unload others. Adopts nothing: no other program adds records."""
         self._loaded_to_s = now_us // US_PER_S + AHEAD_S
         for start, file in self._in_order():
@@ -226,7 +226,6 @@ class WheelStore(BaseStore):
                 elif not is_soon:
                     with self._lock:
                         file.loaded = None
-        return ()
 
     def _load_again(self, start: int) -> None:
         try:
