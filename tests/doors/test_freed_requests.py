@@ -17,11 +17,14 @@ from pathlib import Path
 import pytest
 
 from mocketmq.faults.rule import FaultRule
+from mocketmq.remoting.listening.connection import RemotingConnection
 from mocketmq.remoting.wire.codes import FrameError
 from mocketmq_compat.delay.directories.directory_store import DirectoryStore
 from tests.doors.remoting.consuming import pull
+from tests.doors.remoting.gates import until
 from tests.doors.remoting.popping import CHANGE, ack, pop, settling
 from tests.doors.remoting.producing import BATCH, V2, header
+from tests.doors.remoting.test_tls import secured
 from tests.support.aliyun import running_aliyun
 from tests.support.api import running_api
 from tests.support.grpc import running_grpc
@@ -107,6 +110,20 @@ async def test_remoting() -> None:
                 await ack(remoting.client, message.handle)
 
         assert await in_cycles(round_trip) == {}
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_closed_remoting_connections(*, tls: bool) -> None:
+    async with running_remoting() as remoting:
+
+        async def visit() -> None:
+            async with secured(remoting) if tls else remoting.another() as client:
+                await client.ok(V2, header(), b"hello")
+                await pull(client, 0)
+            await until(lambda: remoting.server.connections == 1 and not remoting.server.hub.leaving)
+
+        left = await in_cycles(visit)  # including objects of the test's client
+        assert f"{RemotingConnection.__module__}.{RemotingConnection.__name__}" not in left
 
 
 # Refused requests

@@ -101,12 +101,11 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._starting = self._loop.create_task(self._start(first))
 
     async def _start(self, first: bytes) -> None:
+        peer = self._connection.peer
         try:
             context = await self._certificate.context()
         except Exception as error:  # noqa: BLE001 - for example, a full disk; other clients continue
-            log.error(
-                "closing connection from %s: cannot make a certificate: %s", self._connection.peer, error
-            )
+            log.error("closing connection from %s: cannot make a certificate: %s", peer, error)
             self._transport.abort()
             return
         if self._transport.is_closing():
@@ -134,8 +133,10 @@ class TlsLayer(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._timeout.cancel()
-        self._tls = None  # frees its memory now instead of at the next garbage collection
+        # Frees memory now instead of at the next garbage collection: the connection refers to this object.
+        self._tls = None
         self._connection.connection_lost(error)
+        del self._connection
 
     def _go_on(self, came: memoryview) -> None:
         data: list[bytes] = []

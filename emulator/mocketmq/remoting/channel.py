@@ -159,7 +159,9 @@ class RemotingChannel:
         )
 
     def ask(self, code: RequestCode, ext: dict[str, str], body: bytes = b"") -> None:
-        """Send the client a request without waiting for a response."""
+        """Send the client a request without waiting for a response, unless the connection has ended."""
+        if self._has_ended:
+            return
         self.send(Command.oneway(code, next(self._opaques), ext, body))
 
     async def call(
@@ -200,6 +202,13 @@ class RemotingChannel:
         for call in self._calls.values():
             if not call.done():
                 call.set_exception(self._gone())
+
+    def let_go(self) -> None:
+        """Drop the references to the ended connection, after its last request.
+
+        Without this, only the garbage collector would free the connection, which refers to this object.
+        """
+        del self.send, self.hang_up, self.load
 
     def _gone(self) -> ClientFailedError:
         return ClientFailedError(f"the connection of {self.remote} ended")

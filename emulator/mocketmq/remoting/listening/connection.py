@@ -113,7 +113,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._tap = hub.tap
         self._tapped = 0
         self._reader = FrameReader()
-        self._requests = RequestsInProgress(hub, self._account)
+        self._requests = RequestsInProgress(hub)
         self._out: list[bytes] = []
         self._lost: list[Command] = []  # received while cut off; served later, like TCP retransmissions
         self._lost_bytes = 0
@@ -267,7 +267,9 @@ class RemotingConnection(asyncio.BufferedProtocol):
             self._end_turn_soon()
         else:
             is_reading = self._dispatcher.is_reading(command.code)
-            self._requests.run(self._task(command, may_wait=False), size, is_reading=is_reading)
+            task = self._task(command, may_wait=False)
+            self._requests.run(task, size, is_reading=is_reading)
+            task.add_done_callback(self._has_run)
 
     def _begin(self, run: Sequence[Command]) -> bool:
         """Begin requests on the fast path.
@@ -296,6 +298,9 @@ class RemotingConnection(asyncio.BufferedProtocol):
     def _task(self, command: Command, *, may_wait: bool) -> asyncio.Task[None]:
         self._requests.unbegun += 1
         return self._loop.create_task(self._serve(command, may_wait=may_wait))
+
+    def _has_run(self, _task: asyncio.Task[None]) -> None:
+        self._account()
 
     async def _serve(self, command: Command, *, may_wait: bool) -> None:
         self._requests.unbegun -= 1
@@ -433,6 +438,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         try:
             self._hub.gone(self._channel)
         finally:
+            self._channel.let_go()
             self._hub.leaving.discard(self)
             self._ended.set()
 

@@ -5,7 +5,6 @@ polls have limits of their own, so that a client's other requests are still read
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from mocketmq.remoting.wire.command import Command
@@ -42,14 +41,12 @@ class RequestsInProgress:
 
     ``running_bytes`` is the memory of requests in tasks and on the fast path, without waiting long polls.
     ``unbegun`` is the number of tasks that have not begun, and that no later request may overtake.
-    ``has_run`` is called after each task has ended, except for waiting long polls.
     """
 
-    def __init__(self, connections: AllConnections, has_run: Callable[[], None]) -> None:
+    def __init__(self, connections: AllConnections) -> None:
         self.running_bytes = 0
         self.unbegun = 0
         self._connections = connections
-        self._has_run = has_run
         self._running: dict[Task, int] = {}
         self._reading: set[Task] = set()  # running requests to cancel when the client disconnects
         self._waiting: dict[Task, int] = {}
@@ -104,7 +101,6 @@ class RequestsInProgress:
     def _task_has_run(self, task: Task) -> None:
         self.running_bytes -= self._running.pop(task)
         self._reading.discard(task)
-        self._has_run()
 
     def begin_fast(self, count: int, size: int) -> None:
         """Add requests on the fast path that use ``size`` bytes of memory."""
