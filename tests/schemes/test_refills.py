@@ -14,6 +14,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
 from mocketmq.settings import TimedSchemeName
+from mocketmq.store.batch import Batch
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from tests.support.brokers import S, running_broker, send
@@ -148,3 +149,32 @@ async def test_files_adopted_before_an_error_are_added_later(
         assert engine.pending == 2
         await broker.mover.advance(2 * S)
         assert (engine.delivered, engine.pending) == (2, 0)
+
+
+async def test_a_settlement_succeeds_though_its_record_cannot_be_looked_up(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message is outside of the read-ahead, and the disk fails between the transaction and its commit."""
+
+    def refuse(_: Entry) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        engine = scheme_of(broker)
+        engine.entries.read_ahead.size = 1
+        for number in range(4):
+            await send_in(broker, 60_000 + number, str(number))
+        last = (await broker.schemes.page(-1, 4))[-1]
+        with monkeypatch.context() as patch:
+
+            def work(batch: Batch) -> int:
+                batch.on_commit(lambda: patch.setattr(engine.store, "holds", refuse))
+                return engine.cancel(batch, [last])
+
+            async with broker.timer.lock:
+                assert await broker.store.writer.commit(work) == 1
+        assert engine.pending == 3
+        await engine.tidy()
+        await broker.mover.advance(120 * S)
+        assert await in_order_of_delivery(broker) == ["0", "1", "2"]
+        assert (engine.pending, engine.repeats, engine.file_figures().unremoved) == (0, 0, 0)

@@ -192,10 +192,20 @@ class PendingEntries:
 
     def remove(self, entry: Entry) -> bool:
         """Remove the entry of a settled message. Returns whether the message was pending."""
-        if entry in self._marks.gone or not (self.read_ahead.remove(entry) or self._store.holds(entry)):
+        if entry in self._marks.gone or not (self.read_ahead.remove(entry) or self._may_hold(entry)):
             return False
         self.count -= 1
         return True
+
+    def _may_hold(self, entry: Entry) -> bool:
+        """Whether the store holds the entry, or cannot tell.
+
+        Called after commits, which must not fail. If the disk fails, the mark of the record is retried.
+        """
+        try:
+            return self._store.holds(entry)
+        except OSError:
+            return True
 
     def remove_unreadable(self, entry: Entry) -> bool:
         """Remove an entry whose record is damaged or missing. Returns whether it was among the first."""
