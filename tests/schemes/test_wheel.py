@@ -100,6 +100,22 @@ async def test_the_event_loop_reads_no_file(tmp_path: Path, monkeypatch: pytest.
         assert await advance_to_end(broker) == [*map(str, range(BATCH)), "last"]
 
 
+async def test_the_file_of_a_message_that_was_just_looked_up_stays_loaded(tmp_path: Path) -> None:
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, 5 * HOUR_MS, "far")
+    async with wheel(tmp_path) as broker:
+        store, engine = store_of(broker), scheme_of(broker)
+        [message] = await broker.schemes.page(-1, 1)
+        await engine.tidy()
+        assert len(store.loaded) == 1
+        await engine.tidy()
+        assert store.loaded == []
+        [message] = await broker.schemes.page(-1, 1)
+        await engine.tidy()
+        async with broker.timer.lock:
+            assert broker.schemes.holding(message) is engine
+
+
 @pytest.mark.interpreted
 def test_a_look_up_searches_a_file_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
@@ -120,6 +136,7 @@ def test_a_look_up_searches_a_file_in_steps(tmp_path: Path, monkeypatch: pytest.
     for file in files:
         store.write(file.entry, file.content)
     for file in files:
+        store.adopt(0)
         store.adopt(0)  # unloads it
         assert store.with_key(file.entry.key_hash) == [file.entry] == store.with_number(file.entry.number)
     assert max(searched) == 16 + 7
@@ -314,6 +331,7 @@ async def test_memory_holds_only_what_is_due_soon(tmp_path: Path) -> None:
         [found] = await broker.schemes.page((await broker.schemes.page(-1, 200))[-1].log_offset, 1)
         assert await broker.schemes.find_by_key(found.unique_key) == [found]
         assert in_the_wheel(broker) > 1
+        await scheme_of(broker).tidy()  # keeps files that were used since the turn before
         await scheme_of(broker).tidy()
         assert in_the_wheel(broker) == 1
         assert broker.schemes.pending == 301

@@ -3,7 +3,8 @@
 The design is plan 2 of an article (docs/schemes/wheel.md). A new message is appended to the file of its due
 time, and also added to the wheel if that file is loaded. The wheel holds the offsets of records, not bodies;
 for a file that is not loaded, memory holds only the number of its pending messages. ``adopt`` loads files
-that are due soon, and unloads files that a look-up has loaded too early.
+that are due soon. It unloads files that a look-up has loaded too early, unless they were used since its last
+call: the event loop may be about to cancel a message that was just looked up, and must not load its file.
 
 There are two locks; ``_appending`` is acquired before ``_lock``. ``_appending`` separates appends from
 removals of files, so that no message is written to a file that is being removed; it is held during disk I/O.
@@ -65,6 +66,7 @@ class _File:
     waiting: int = 0
     last_number: int = 0
     loaded: EntryTable | None = None  # the wheel's slots: pending messages with the offsets of their records
+    is_used: bool = False  # whether a message was looked up since the last call of ``adopt``
 
 
 class WheelStore(BaseStore):
@@ -225,7 +227,9 @@ class WheelStore(BaseStore):
                     self._remove_file(start, file)
                 elif not is_soon:
                     with self._lock:
-                        file.loaded = None
+                        if not file.is_used:
+                            file.loaded = None
+                        file.is_used = False
 
     def _load_again(self, start: int) -> None:
         try:
@@ -250,8 +254,11 @@ class WheelStore(BaseStore):
     def _load(self, start: int) -> EntryTable | None:
         """Return a file's pending messages, loading it if needed; None if it is gone. Raises OSError."""
         file = self._files.get(start)
-        if file is None or file.loaded is not None:
-            return None if file is None else file.loaded
+        if file is None:
+            return None
+        file.is_used = True
+        if file.loaded is not None:
+            return file.loaded
         size = file.size
         loaded = self._scan(start, size)
         with self._appending:
