@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -33,12 +34,14 @@ class Quarantine:
         self.pieces = pieces_in(root)
 
     def place_for(self, name: str, kind: str, reason: str) -> Path:
-        """Return a path for a damaged piece, after writing the reason next to it. Raises OSError."""
+        """Return a new path for a damaged piece, after writing the reason next to it. Raises OSError."""
         self.met[kind] += 1
         self.pieces += 1
         bad = self.root / QUARANTINE
         bad.mkdir(exist_ok=True)
-        place = bad / Path(name).name
+        piece = Path(name).name
+        names = (piece if number == 1 else f"{piece}.{number}" for number in count(1))
+        place = next(path for path in map(bad.joinpath, names) if not path.exists())
         note_reason(place, reason)
         log.warning("quarantining %s: %s", self.root / name, reason)
         return place

@@ -106,6 +106,18 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+def test_a_second_piece_of_damage_at_the_same_place_is_kept_too(tmp_path: Path) -> None:
+    for number in (1, 2):
+        store = SlotStore(tmp_path)
+        put(store, DUE_MS, first=number)
+        [data] = (tmp_path / "data").iterdir()
+        overwrite(data, 64, b"????")
+        shutil.rmtree(tmp_path / "index")
+    assert SlotStore(tmp_path).quarantined == 2
+    pieces = [path for path in (tmp_path / ".bad").iterdir() if path.suffix != ".reason"]
+    assert len({path.read_bytes() for path in pieces}) == 2
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("first", ["first", "read", "forget", "write", "all"])
 def test_damage_loses_no_other_message(tmp_path: Path, damage: str, first: str) -> None:
