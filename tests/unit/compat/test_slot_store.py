@@ -126,6 +126,41 @@ def test_a_later_sync_includes_what_was_not_synced(
     assert {path.stat().st_ino for path in paths} == synced
 
 
+def test_pages_that_a_failed_sync_has_lost_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Like Linux, which takes a page for clean after it could not write it."""
+    page, written = 4_096, set[tuple[int, int]]()
+    pwrite = os.pwrite
+
+    def noted(fd: int, content: bytes, offset: int) -> int:
+        written.update(
+            (os.fstat(fd).st_ino, number)
+            for number in range(offset // page, -(-(offset + len(content)) // page))
+        )
+        return pwrite(fd, content, offset)
+
+    def fail(_: Path, __: set[str]) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    store = SlotStore(tmp_path)
+    first = made("K1", bytes(3 * page), due_ms=DAY_START_MS, number=1)
+    store.write(first.entry, first.content)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        patch.setattr(slot_store, "sync", fail)
+        store.sync([first.entry])
+    monkeypatch.setattr(os, "pwrite", noted)
+    acknowledged = put(store, DAY_START_MS, first=2)
+    [data] = (tmp_path / "data").iterdir()
+    content = data.read_bytes()
+    pages = (content[place : place + page] for place in range(0, len(content), page))
+    inode = data.stat().st_ino
+    data.write_bytes(
+        b"".join(one if (inode, n) in written else bytes(len(one)) for n, one in enumerate(pages))
+    )
+    assert waiting(opened_again(store)) == [first.entry, *acknowledged]
+
+
 def test_a_sync_waits_for_files_that_another_thread_syncs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

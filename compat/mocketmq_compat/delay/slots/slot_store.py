@@ -28,7 +28,7 @@ from mocketmq_compat.delay.slots import data_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, data_name
 from mocketmq_compat.delay.slots.days import Days
 from mocketmq_compat.delay.slots.hour_index import NO_NUMBER
-from mocketmq_compat.delay.slots.index_file import HOUR_MS, DamagedIndexError, Item
+from mocketmq_compat.delay.slots.index_file import HOUR_MS, DamagedIndexError, Item, write_whole
 from mocketmq_compat.delay.slots.item_places import RECENT
 from mocketmq_compat.delay.slots.open_files import sync
 from mocketmq_compat.delay.store import BaseStore
@@ -37,6 +37,8 @@ from mocketmq_compat.delay.stored_scheme import StoredScheme
 FOLDER: Final = "slots"
 _FORGOTTEN_AT_ONCE: Final = 16
 """Number of records marked under one lock. With a lock for each, threads would mostly wait for each other."""
+_WRITTEN_AGAIN_BYTES: Final = 1 << 20
+"""Number of bytes written again under one lock."""
 
 
 class SlotStore(BaseStore):
@@ -47,6 +49,7 @@ class SlotStore(BaseStore):
         self.repeats = 0
         self._first_reads = threading.Lock()  # taken before ``_lock``, for calls of ``first_records``
         self._syncs = threading.Lock()  # taken before ``_lock``; a sync waits for files that another syncs
+        self._doubtful: set[str] = set()  # files and folders whose last sync failed; guarded by ``_syncs``
         self._lock = (
             threading.RLock()
         )  # held for a few records at most, because the event loop also acquires it
@@ -107,16 +110,35 @@ class SlotStore(BaseStore):
             self._days.mended(partial(self._days.append, entry, content))
 
     def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - syncs all writes
-        """Sync all data files and indexes that have changed."""
+        """Sync all data files and indexes that have changed.
+
+        After a failed sync, the system may take pages for written that it could not write. So the next sync
+        writes the files again.
+        """
         with self._syncs:
             with self._lock:
                 names = self._files.take_unsynced()
             try:
+                for name in self._doubtful & names:
+                    with suppress(FileNotFoundError, IsADirectoryError):
+                        self._write_again(name)
                 sync(self.root, names)
             except OSError:
                 with self._lock:
                     self._files.unsynced |= names
+                self._doubtful |= names
                 raise
+            self._doubtful.clear()
+
+    def _write_again(self, name: str) -> None:
+        offset, size = 0, 1
+        while size:
+            with self._lock:
+                fd = self._files.read(name)
+                content = os.pread(fd, _WRITTEN_AGAIN_BYTES, offset)
+                write_whole(fd, content, offset)
+            size = len(content)
+            offset += size
 
     # Pending records
 
