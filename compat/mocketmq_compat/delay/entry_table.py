@@ -16,6 +16,8 @@ from mocketmq_compat.delay.delayed_file import MS_PER_S, Entry
 
 BLOCK: Final = 1_024
 """Maximum number of entries in a block."""
+MOST_SECONDS: Final = 100_000
+"""Number of seconds up to which entries are counted by the second. Copying and sorting more takes long."""
 _FIELDS: Final = len(Entry._fields)
 
 Columns = Sequence["array[int]"]
@@ -46,6 +48,16 @@ class EntryTable:
     def by_second(self) -> Mapping[int, int]:
         """The number of entries due in each second."""
         return self._by_second
+
+    def due_seconds(self) -> dict[int, int]:
+        """Copy ``by_second``; with many seconds, the entries of a block count for its last second."""
+        if len(self._by_second) <= MOST_SECONDS:
+            return dict(self._by_second)
+        counts: dict[int, int] = {}
+        for dues, *_ in self._blocks:
+            second = dues[-1] // MS_PER_S
+            counts[second] = counts.get(second, 0) + len(dues)
+        return counts
 
     def number_of(self, entry: Entry) -> int | None:
         """Return the last number of an entry; None if the entry is not there."""

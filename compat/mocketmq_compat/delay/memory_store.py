@@ -76,7 +76,7 @@ class MemoryStore(BaseStore):
 
     def by_second(self) -> Mapping[int, int]:
         with self._changing:
-            return dict(self._order.by_second)
+            return self._order.due_seconds()
 
     def disk_bytes_of(self, size: int) -> int:
         """Return the disk space that a file of the scheme would take."""

@@ -63,7 +63,10 @@ class DelayStore(Protocol):
         """Records that ``adopt`` has added. They are not pending until the engine takes them from the set."""
 
     def by_second(self) -> Mapping[int, int]:
-        """Return the number of records due in each second; empty for a store without these counts."""
+        """Return the number of records due in each second; empty for a store without these counts.
+
+        With many records, those of neighbouring seconds may count for the last of these seconds.
+        """
 
     def disk_bytes_of(self, size: int) -> int:
         """Return the disk space in bytes of a new record whose content has this size."""

@@ -345,7 +345,7 @@ class SchemeSet:
     def due_seconds(self) -> Counter[int]:
         """Count the messages with an absolute due time by the second in which they are due.
 
-        May omit the latest due times.
+        May omit the latest due times, and count those of neighbouring seconds together if they are many.
         """
         total: Counter[int] = Counter()
         for scheme in self.all_timed:

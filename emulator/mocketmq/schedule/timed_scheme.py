@@ -151,7 +151,7 @@ class TimedScheme(DelayScheme):
     def due_seconds(self) -> Mapping[int, int]:
         """Count the messages by the second of the epoch in which they are due.
 
-        May omit the latest due times.
+        May omit the latest due times, and count those of neighbouring seconds together if they are many.
         """
         return {}
 

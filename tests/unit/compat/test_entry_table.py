@@ -95,3 +95,19 @@ def test_entries_that_come_in_order_fill_their_blocks() -> None:
         table.add(Entry(1_000, number, 7))
     assert len(table.first(40, (), lock)) == 40
     assert lock.taken == 10
+
+
+def test_many_seconds_are_counted_together_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = EntryTable()
+    for number in range(3 * entry_table.BLOCK):
+        table.add(Entry(number * 1_000, number, 0))
+    exact = table.due_seconds()
+    assert exact == table.by_second
+    monkeypatch.setattr(entry_table, "MOST_SECONDS", len(exact) - 1)
+    together = table.due_seconds()
+    assert 1 < len(together) <= 6
+    due = 0
+    for second, count in together.items():
+        due += count
+        assert due == second + 1, "as many messages are due by then"
+    assert due == len(table)

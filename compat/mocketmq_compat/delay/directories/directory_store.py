@@ -151,7 +151,7 @@ class DirectoryStore(BaseStore):
 
     def by_second(self) -> dict[int, int]:
         with self._lock:
-            return dict(self._index.by_second)
+            return self._index.due_seconds()
 
     @property
     def disk_bytes(self) -> int:
