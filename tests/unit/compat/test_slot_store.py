@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,27 @@ def test_a_sync_waits_for_files_that_another_thread_syncs(
     with threads:
         put(store, DAY_START_MS, first=2)
     others[0].result()
+
+
+def test_days_are_removed_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop waits for no more than the files of one day."""
+    store = SlotStore(tmp_path)
+    store.forget(put(store, *(DAY_START_MS + day * DAY_MS for day in range(5))))
+    removed, gone = store._files.remove_file, list[str]()
+
+    def noted(name: str) -> None:
+        gone.append(name)
+        removed(name)
+
+    class Lock(nullcontext[None]):
+        def __enter__(self) -> None:
+            gone.append("lock")
+
+    monkeypatch.setattr(store._files, "remove_file", noted)
+    monkeypatch.setattr(store._days, "_lock", Lock())
+    store.remove_over(0, is_cleared=True)
+    assert gone[1::3] == ["lock"] * 5, "an index and a data file each"
+    assert [*tmp_path.glob("*/*")] == []
 
 
 def test_files_are_removed_when_their_day_is_over(tmp_path: Path) -> None:

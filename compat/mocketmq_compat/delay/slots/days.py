@@ -110,8 +110,9 @@ class Day:
 class Days:
     """The days of a folder. Opening raises OSError.
 
-    ``lock`` must be held for all methods but :meth:`mended`, :meth:`all_hours`, :meth:`hours_in_order` and
-    :meth:`save_known`. The event loop also acquires the lock, so no thread holds it for long.
+    ``lock`` must be held for all methods but :meth:`mended`, :meth:`all_hours`, :meth:`hours_in_order`,
+    :meth:`save_known` and :meth:`remove_over`. The event loop also acquires the lock, so no thread holds it
+    for long, except to rebuild the indexes of a damaged day.
     """
 
     def __init__(self, root: Path, lock: threading.RLock) -> None:
@@ -283,11 +284,18 @@ class Days:
 
     def remove_over(self, today: int, *, is_cleared: bool) -> None:
         """Remove days before ``today``, or all with ``is_cleared``, that have no pending message."""
-        for number, day in [*self._days.items()]:
-            if day.is_indexed and not day.waiting and (number < today or is_cleared):
-                del self._days[number]
-                self.disk_bytes -= day.disk_bytes
-                for hour in day.hours:
-                    self.files.remove_file(index_name(hour))
-                pass_point("slots.removed")
-                self.files.remove_file(data_name(number))
+        with self._lock:
+            numbers = [number for number in self._days if number < today or is_cleared]
+        for number in numbers:
+            with self._lock:
+                self._remove_over(number)
+
+    def _remove_over(self, number: int) -> None:
+        day = self._days.get(number)
+        if day is not None and day.is_indexed and not day.waiting:
+            del self._days[number]
+            self.disk_bytes -= day.disk_bytes
+            for hour in day.hours:
+                self.files.remove_file(index_name(hour))
+            pass_point("slots.removed")
+            self.files.remove_file(data_name(number))

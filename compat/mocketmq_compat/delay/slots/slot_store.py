@@ -276,8 +276,7 @@ class SlotStore(BaseStore):
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
         """Remove the data and indexes of past days without pending messages."""
-        with self._lock:
-            self._days.remove_over(now_us // US_PER_MS // DAY_MS, is_cleared=is_cleared)
+        self._days.remove_over(now_us // US_PER_MS // DAY_MS, is_cleared=is_cleared)
 
 
 def _is_message(content: bytes, entry: Entry) -> bool:
