@@ -177,4 +177,5 @@ async def test_a_settlement_succeeds_though_its_record_cannot_be_looked_up(
         await engine.tidy()
         await broker.mover.advance(120 * S)
         assert await in_order_of_delivery(broker) == ["0", "1", "2"]
+        await engine.marks.done()
         assert (engine.pending, engine.repeats, engine.file_figures().unremoved) == (0, 0, 0)
