@@ -22,6 +22,7 @@ from tests.support.second_directories import (
     in_order_of_delivery,
     message_files,
     no_removal_left,
+    refuse,
     scheme_of,
     send_in,
 )
@@ -192,9 +193,6 @@ async def test_slots_deliver_a_record_whose_head_alone_is_damaged(is_running: bo
 async def test_a_message_that_the_disk_refuses_to_quarantine_stays_counted(
     scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         await send_in(broker, 1_000, "damaged")
         await send_in(broker, 1_001, "intact")

@@ -3,13 +3,14 @@
 import asyncio
 import errno
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
@@ -80,22 +81,30 @@ async def test_while_a_refill_fails_other_deliveries_continue(
         assert await in_order_of_delivery(broker) == ["level", "5"]
 
 
+async def adopt_a_file(
+    broker: Broker, folder: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], Awaitable[None]]
+) -> None:
+    """Adopt a file that is due in a second; ``meanwhile`` runs before its adoption ends."""
+    turn_by_hand(monkeypatch)
+    engine = scheme_of(broker)
+    made(due_ms=broker.clock.now_us() // US_PER_MS + 1_000).put(folder / "delay")
+    settled = engine.settled
+
+    async def after(numbers: Sequence[int]) -> set[Identity]:
+        await meanwhile()
+        return await settled(numbers)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "settled", after)
+        await engine.tidy()
+
+
 async def test_a_file_that_a_refill_finds_before_its_adoption_ends_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn_by_hand(monkeypatch)
     async with running_broker(tmp_path) as broker:
         engine = scheme_of(broker)
-        made(due_ms=broker.clock.now_us() // US_PER_MS + 1_000).put(tmp_path / "delay")
-        settled = engine.settled
-
-        async def and_refill(numbers: Sequence[int]) -> set[Identity]:
-            await engine.entries.refill()
-            return await settled(numbers)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(engine, "settled", and_refill)
-            await engine.tidy()
+        await adopt_a_file(broker, tmp_path, monkeypatch, engine.entries.refill)
         assert engine.pending == len(engine.entries.read_ahead.entries) == 1
         await broker.mover.advance(S)
         await engine.marked()
@@ -107,21 +116,15 @@ async def test_a_file_is_not_delivered_before_its_adoption_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise its delivery would be counted before its addition, and its addition would be refused."""
-    turn_by_hand(monkeypatch)
     async with running_broker(tmp_path) as broker:
         engine = scheme_of(broker)
-        made(due_ms=broker.clock.now_us() // US_PER_MS + 1_000).put(tmp_path / "delay")
-        settled = engine.settled
 
-        async def after_a_move(numbers: Sequence[int]) -> set[Identity]:
+        async def refill_and_move() -> None:
             await engine.entries.refill()
             await broker.mover.advance(S)
             await engine.marked()
-            return await settled(numbers)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(engine, "settled", after_a_move)
-            await engine.tidy()
+        await adopt_a_file(broker, tmp_path, monkeypatch, refill_and_move)
         await broker.mover.advance(S)
         assert (engine.delivered, engine.pending, engine.repeats) == (1, 0, 0)
 

@@ -1,7 +1,6 @@
 """After the disk or the store refuses a write, no partial work stays, and nothing is lost or repeated."""
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,10 @@ from tests.support.second_directories import (
     in_order_of_delivery,
     listed,
     no_removal_left,
+    refuse,
     scheme_of,
     send_in,
 )
-
-
-def refuse(*_: object) -> None:
-    """Replaces a system call, and fails like a full disk."""
-    raise OSError(28, os.strerror(28))
 
 
 def fail(*_: object) -> None:

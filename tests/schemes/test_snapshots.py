@@ -15,7 +15,14 @@ from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.schemes import SCHEMES
 from tests.broker.test_checked_halves import prepare
 from tests.support.brokers import GROUP, S, bodies, receive, running_broker, send, visible
-from tests.support.second_directories import listed, message_files, no_removal_left, scheme_of, send_in
+from tests.support.second_directories import (
+    listed,
+    message_files,
+    no_removal_left,
+    refuse,
+    scheme_of,
+    send_in,
+)
 
 OTHERS = {"directories": "wheel", "wheel": "slots", "slots": "sorted", "sorted": "directories"}
 
@@ -146,9 +153,6 @@ async def test_another_scheme_takes_over_the_messages_of_a_snapshot(
 async def test_a_failed_restore_removes_its_records_once_the_disk_allows_it(
     tmp_path: Path, scheme: TimedSchemeName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         await send_in(broker, 10_000, "early")
         await broker.snapshots.save("here")

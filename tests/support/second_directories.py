@@ -1,6 +1,8 @@
 """Helpers for tests of second directories."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,11 @@ def message_files(data: Path) -> list[Path]:
 async def no_removal_left(broker: Broker) -> None:
     """Wait until the broker has removed the files of settled messages, as far as the disk allows."""
     await scheme_of(broker).marked()
+
+
+def refuse(*_: object) -> None:
+    """Replaces a system call, and fails like a full disk."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

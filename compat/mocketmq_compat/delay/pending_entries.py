@@ -123,7 +123,8 @@ class PendingList:
         self.entries: dict[Entry, None] = {}  # roughly in order of delivery
         self.pages: Sequence[str] = ()  # the same for ``cleared_messages``
         self.added: set[Entry] = set()
-        self.staying: Set[Entry] = frozenset()  # those that are pending after a restore; not in ``entries``
+        # Entries that are pending after a restore. ``entries`` does not contain them.
+        self.staying: Set[Entry] = frozenset()
         self.first: Sequence[Entry] = ()  # the first ones of these, like the store's ``first_records``
 
     def __contains__(self, entry: object) -> bool:

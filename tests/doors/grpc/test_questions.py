@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from mocketmq.grpc_proxy import telemetry as telemetry_rpc
 from mocketmq.grpc_proxy.memory import MemoryLimits
 from mocketmq.grpc_proxy.messages import message_class
 from tests.support.api import Api
-from tests.support.grpc import Telemetry, grpc_client, running_grpc
+from tests.support.grpc import GrpcClient, Telemetry, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import connected
 
@@ -40,6 +42,18 @@ async def answer(telemetry: Telemetry, kind: str, code: int, **fields: Any) -> A
         setattr(getattr(command, kind), name, text)
     await telemetry.say(command)
     return question
+
+
+@asynccontextmanager
+async def a_request_to_consume(
+    body: str = "hello", **fields: Any
+) -> AsyncIterator[tuple[Api, GrpcClient, tuple[str, str, dict[str, str]]]]:
+    """Store a message; yield the arguments of the request that asks the client to consume it."""
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        sent = await api.send(body=body, **fields)
+        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
+        yield api, client, ("POST", path, {"group": "billing", "message_id": sent["message_id"]})
 
 
 async def test_clients_are_listed_with_the_version_of_their_sdk() -> None:
@@ -87,21 +101,19 @@ async def test_mqadmin_gets_the_newest_filter_of_a_consumer(monkeypatch: pytest.
 
 
 async def test_consumer_consumes_a_message_on_request() -> None:
-    async with running_grpc() as (emulator, client), ClientSession() as session:
-        api = Api(emulator, session)
-        sent = await api.send(body="again", tag="A")
-        asked = {"group": "billing", "message_id": sent["message_id"]}
-        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
-        async with client.telemetry() as telemetry:
-            await telemetry.consume()
-            for code, result in ((20_000, "CR_SUCCESS"), (60_000, "CR_LATER"), (40_016, "CR_RETURN_NULL")):
-                asking = asyncio.create_task(api.ok("POST", path, asked))
-                question = await answer(telemetry, "verify_message_result", code)
-                assert (question.message.body, question.message.system_properties.tag) == (b"again", "A")
-                assert (await asking)["result"] == result
-            asking = asyncio.create_task(api.refused(502, "POST", path, asked))
-            await answer(telemetry, "verify_message_result", 50_100)
-            assert "50100" in (await asking)["detail"]
+    async with (
+        a_request_to_consume(body="again", tag="A") as (api, client, request),
+        client.telemetry() as telemetry,
+    ):
+        await telemetry.consume()
+        for code, result in ((20_000, "CR_SUCCESS"), (60_000, "CR_LATER"), (40_016, "CR_RETURN_NULL")):
+            asking = asyncio.create_task(api.ok(*request))
+            question = await answer(telemetry, "verify_message_result", code)
+            assert (question.message.body, question.message.system_properties.tag) == (b"again", "A")
+            assert (await asking)["result"] == result
+        asking = asyncio.create_task(api.refused(502, *request))
+        await answer(telemetry, "verify_message_result", 50_100)
+        assert "50100" in (await asking)["detail"]
 
 
 async def test_mqadmin_gets_thread_stacks_of_a_consumer() -> None:
@@ -123,42 +135,28 @@ async def test_mqadmin_gets_thread_stacks_of_a_consumer() -> None:
 
 async def test_broker_limits_its_wait_for_client_answers(monkeypatch: Any) -> None:
     monkeypatch.setattr(questions, "ANSWER_S", 0.01)
-    async with running_grpc() as (emulator, client), ClientSession() as session:
-        api = Api(emulator, session)
-        sent = await api.send()
-        asked = {"group": "billing", "message_id": sent["message_id"]}
-        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
-        async with client.telemetry() as telemetry:
-            await telemetry.consume()
-            assert "did not answer" in (await api.refused(504, "POST", path, asked))["detail"]
+    async with a_request_to_consume() as (api, client, request), client.telemetry() as telemetry:
+        await telemetry.consume()
+        assert "did not answer" in (await api.refused(504, *request))["detail"]
 
 
 async def test_a_request_to_a_client_that_disconnects_fails() -> None:
-    async with running_grpc() as (emulator, client), ClientSession() as session:
-        api = Api(emulator, session)
-        sent = await api.send()
-        asked = {"group": "billing", "message_id": sent["message_id"]}
-        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
+    async with a_request_to_consume() as (api, client, request):
         async with client.telemetry() as telemetry:
             await telemetry.consume()
-            asking = asyncio.create_task(api.refused(502, "POST", path, asked))
+            asking = asyncio.create_task(api.refused(502, *request))
             await telemetry.command()
         assert "ended" in (await asking)["detail"]
 
 
 async def test_a_request_to_a_client_fails_while_memory_is_lacking() -> None:
-    async with running_grpc() as (emulator, client), ClientSession() as session:
-        api = Api(emulator, session)
-        sent = await api.send()
-        asked = {"group": "billing", "message_id": sent["message_id"]}
-        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
-        async with client.telemetry() as telemetry:
-            await telemetry.consume()
-            assert emulator.grpc
-            emulator.grpc.memory.limits = MemoryLimits(unread=0)
-            assert "too much memory" in (await api.refused(502, "POST", path, asked))["detail"]
-            emulator.grpc.memory.limits = MemoryLimits()
-            await telemetry.consume()
+    async with a_request_to_consume() as (api, client, request), client.telemetry() as telemetry:
+        await telemetry.consume()
+        assert api.emulator.grpc
+        api.emulator.grpc.memory.limits = MemoryLimits(unread=0)
+        assert "too much memory" in (await api.refused(502, *request))["detail"]
+        api.emulator.grpc.memory.limits = MemoryLimits()
+        await telemetry.consume()
 
 
 async def test_properties_of_a_client_are_listed() -> None:
