@@ -57,7 +57,7 @@ class SettingsFile(NamedTuple):
         return f"{self.path}, {position_at(self.text, offset)}"
 
     def given_by(self, name: str) -> str:
-        """The end of a sentence about the value of a setting, which says where the value is."""
+        """Return a suffix for errors about a setting: `` (given by …)``, with the place of its value."""
         return f" (given by {self.place_of(name)})"
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
-    """Return the string that a client has to sign; ``target`` is the request line's, unchanged.
+    """Return the string that a client has to sign.
 
-    Header names may be in any case.
+    ``target`` is the target exactly as in the request line. Header names may be in any case.
     """
     own = sorted((name.lower(), value) for name, value in headers.items() if name.lower().startswith("x-mq-"))
     return "\n".join(

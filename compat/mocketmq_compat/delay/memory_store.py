@@ -79,7 +79,7 @@ class MemoryStore(BaseStore):
             return self._order.due_seconds()
 
     def disk_bytes_of(self, size: int) -> int:
-        """Return the disk space that a file of the scheme would take."""
+        """Return the disk space that a file of ``size`` bytes would take, in whole blocks."""
         return -(-size // self._block_bytes) * self._block_bytes
 
     def close(self) -> None:

@@ -201,7 +201,8 @@ class PendingEntries:
     def _may_hold(self, entry: Entry) -> bool:
         """Whether the store holds the entry, or cannot tell.
 
-        Called after commits, which must not fail. If the disk fails, the mark of the record is retried.
+        Called after commits, where nothing may fail. After an error of the disk, ``Marks`` looks for the
+        record again until the disk works.
         """
         try:
             return self._store.holds(entry)

@@ -66,7 +66,10 @@ def exact(due_us: int) -> int:
 
 
 class StoredScheme(TimedScheme):
-    """A scheme over a store, which it closes. ``fires_at`` returns the time of delivery for a due time."""
+    """A scheme over a store, which it closes.
+
+    ``fires_at`` maps a due time to the time at which the scheme delivers, by default the same.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Policies of RocketMQ 5's users, and the choice of the policy entry that decides on a request.
+"""Policies of RocketMQ 5's users, and which of their entries applies to a request.
 
 Of the entries that match the resource, the action and the client's address, the most specific decides:
 custom entries before default ones, a name before a prefix, a longer prefix before a shorter one, one kind of

@@ -1,4 +1,4 @@
-"""Users of RocketMQ 5 (ACL 2.0): accounts whose policies determine what they may do.
+"""Users of RocketMQ 5 (ACL 2.0): accounts that allow or refuse a request by their policies.
 
 Sources, 5.5.0: User, DefaultAuthenticationHandler, UserAuthorizationHandler and AclAuthorizationHandler. The
 errors use RocketMQ's words.

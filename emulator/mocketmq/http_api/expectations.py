@@ -43,10 +43,10 @@ _Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 class MatcherIn(Input, frozen=True):
     """Criteria for messages; a message must meet all of them.
 
-    `body` is the body as text, or another JSON value, except null, that must equal the parsed body.
-    `body_base64` is the body as bytes. `json_path` maps paths, such as `$.order.id`, `$.lines[0].sku` or
-    `$.lines[*]['unit price']`, to the expected values. A message may have other properties besides the given
-    `properties`. `delay_level` is compared with the level after clamping.
+    If `body` is a string, it must equal the message's body as text. Any other JSON value except null must
+    equal the body parsed as JSON. `body_base64` is the body as bytes. `json_path` maps paths, such as
+    `$.order.id`, `$.lines[0].sku` or `$.lines[*]['unit price']`, to the expected values. A message may have
+    other properties besides the given `properties`. `delay_level` is compared with the level after clamping.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {"not": {"required": ["body", "body_base64"]}}

@@ -35,8 +35,9 @@ class RemotingChannel:
     reach the broker. ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders
     the requests. ``send`` writes a command. ``hang_up`` closes the connection because of an injected fault,
     whose name it takes. ``load`` starts to count the memory of the messages that the current request reads.
-    ``share`` is the broker, or the first broker if the client is connected to ``name_server``. ``is_slave``
-    means that the client is connected to the broker's slave.
+    ``share`` identifies the broker, with its share of each topic's queues. For a connection to
+    ``name_server``, it is the first broker's. ``is_slave`` means that the client is connected to the broker's
+    slave.
     """
 
     door = "remoting"

@@ -1,9 +1,10 @@
-"""The level queues: the delay scheme for delay levels, with no sorting and no timer per message.
+"""The level queues: the delay scheme for delay levels, which sets due times, parks and delivers.
 
 A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level have
-the same delay, so they become due in order of arrival. One number per level, the delay offset, says how
-far the queue has been delivered. Delivery is strictly first in, first out, as in RocketMQ. After a change of
-the level table, a parked message keeps its due time and blocks later messages, even if they are due earlier.
+the same delay, so they become due in order of arrival: nothing is sorted, and no message has a timer of its
+own. One number per level, the delay offset, says how far the queue has been delivered. Delivery is strictly
+first in, first out, as in RocketMQ. After a change of the level table, a parked message keeps its due time
+and blocks later messages, even if they are due earlier.
 
 Memory holds only a short read-ahead per level, so memory use does not grow with the number of pending
 messages. The read-ahead has no bodies, because SQLite copies the message on delivery.

@@ -49,8 +49,8 @@ def at_offset(offset: int) -> Find:
 class Offsets:
     """Finds offsets by the store times of messages.
 
-    Clients give times in milliseconds of the wall clock. Each time is shifted by the current difference
-    between the emulated clock and the wall clock.
+    Clients give times in milliseconds of the wall clock. The broker shifts these by the current
+    difference between the emulated clock and the wall clock.
     """
 
     def __init__(

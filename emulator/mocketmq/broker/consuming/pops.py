@@ -1,7 +1,8 @@
-"""Consuming by pop: messages become invisible for a time, with handles made of queue, offset and pop time.
+"""Consuming by pop: chooses what a pop receives, and makes handles of queue, offset and pop time.
 
-A message that is not acknowledged in time becomes visible again at its old offset. RocketMQ appends it to a
-retry topic instead, but clients cannot see the difference. Remoting clients send dead letters themselves.
+A popped message is invisible for a time. If it is not acknowledged in that time, it becomes visible again at
+its old offset. RocketMQ appends it to a retry topic instead, but clients cannot see the difference. Remoting
+clients send dead letters themselves.
 
 Source: docs/protocol/remoting.md §2.11
 """

@@ -246,7 +246,7 @@ class Receipts:
         self._apply_visible(receipt, visible_us, times, pop_ms, is_postponed=bool(is_postponed))
 
     def take_back(self, batch: Batch, receipt: Receipt) -> None:
-        """Make a message that did not reach its receiver visible again. The delivery does not count.
+        """Undo a delivery that did not reach the client: the message is visible again, and nothing counts.
 
         A pop's ``pop_ms`` changes, so that the same attempt does not undo the pop once more.
         """

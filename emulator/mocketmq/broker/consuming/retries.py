@@ -1,4 +1,4 @@
-"""Retries and dead letters: decides which of the two a consumer's failed message becomes.
+"""Retries and dead letters: decides which of the two a message becomes that a consumer gives back.
 
 This decision is also made by ``ConsumingGroup.gives_up`` when an invisible time ends, by
 ``Pops.pop_within_retries`` when a gRPC client pops, and by ``RetryLimit`` (``sending/intake``) for retries
