@@ -56,6 +56,25 @@ async def test_messages_due_at_one_instant_arrive_in_the_order_sent() -> None:
         assert {m.store_us for m in await visible(broker)} == {broker.clock.now_us()}
 
 
+async def test_two_levels_with_the_same_delay_are_delivered_in_the_order_sent() -> None:
+    async with running_broker(levels="1s 1s") as broker:
+        levels = "11212221"
+        await broker.sender.send_batch(
+            [Message(TOPIC, b"%d" % n, {DELAY: level}, 0) for n, level in enumerate(levels)]
+        )
+        await broker.mover.advance(1 * S)
+        assert bodies(await visible(broker)) == [str(n) for n in range(len(levels))]
+
+
+async def test_a_transaction_of_large_messages_is_bounded() -> None:
+    async with running_broker() as broker:
+        for _ in range(24):
+            await send(broker, "x" * (1 << 20), level=1)
+        commits = broker.store.writer.commits
+        assert (await broker.mover.advance(1 * S)).fired == 24
+        assert broker.store.writer.commits == commits + 3  # one for the clock
+
+
 async def test_thousands_on_one_level_are_delivered_once_in_order() -> None:
     async with running_broker() as broker:
         messages = [Message(TOPIC, b"%d" % n, {DELAY: "1"}, 0) for n in range(3_000)]

@@ -74,7 +74,7 @@ class EggTimer(TimedScheme):
 
         def due_now() -> Iterator[Due]:
             for message in sorted((m for m in self.waiting.values() if due_of(m) <= until_us), key=due_of):
-                yield Due(due_of(message), partial(self.boiled, message, picked_us), delivers=True)
+                yield Due(due_of(message), partial(self.boiled, message, picked_us), delivers=1)
 
         yield due_now
 

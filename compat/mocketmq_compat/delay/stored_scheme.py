@@ -255,7 +255,7 @@ class StoredScheme(TimedScheme):
                 break
             fires_us = self._fires_at(entry.due_us)
             deliver = partial(self._deliver, delivered, entry, message, fires_us, picked_us)
-            yield Due(fires_us, deliver, delivers=True)
+            yield Due(fires_us, deliver, delivers=1)
         if following is not None:
             yield Due(self._fires_at(following.due_us), None)
 

@@ -6,7 +6,7 @@ loses nor repeats a message.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mocketmq.message.message import Draft
 from mocketmq.schedule.ledger import DueMessage, LedgerWriter
@@ -52,18 +52,33 @@ class Delivery:
         self._uncounted: dict[tuple[Queue, int | None, int], int] = {}  # messages by queue, level and size
 
     def deliver(
-        self, batch: Batch, message: DueMessage, content: Draft | int, *, fires_us: int, picked_us: int
+        self, batch: Batch, message: DueMessage, draft: Draft, *, fires_us: int, picked_us: int
     ) -> int:
         """Deliver the message at ``fires_us`` or later, and return its new log offset.
 
-        The timer picked the message at ``picked_us``. If ``content`` is a number, it is the size of the
-        parked body in bytes, and SQLite copies the parked record.
+        The timer picked the message at ``picked_us``.
         """
         batch.reach(fires_us)
-        held = self._catch(batch, self._scheme, message, content, fires_us)
+        held = self._catch(batch, self._scheme, message, draft, fires_us)
         if held is not None:
             return held
-        size = content if isinstance(content, int) else len(content.body)
+        self._note(batch, message, len(draft.body))
+        return self._append(batch, message, draft, max(picked_us, fires_us), forced=False)
+
+    def deliver_parked(
+        self, batch: Batch, messages: Iterable[tuple[DueMessage, int]], *, fires_us: int, picked_us: int
+    ) -> None:
+        """Like ``deliver``, for parked records with bodies of these sizes in bytes. SQLite copies them."""
+        batch.reach(fires_us)
+        catch, scheme, picked_us = self._catch, self._scheme, max(picked_us, fires_us)
+        for message, size in messages:
+            if catch(batch, scheme, message, size, fires_us) is None:
+                self._note(batch, message, size)
+                log_offset = batch.copy(message.queue, message.parked_offset, size)
+                self._ledger.record(batch, log_offset, message, scheme, picked_us)
+
+    def _note(self, batch: Batch, message: DueMessage, size: int) -> None:
+        """Count the message when the batch is committed."""
         if batch is not self._batch:
             self._batch, self._uncounted = batch, {}
             batch.on_commit(self._count)
@@ -72,7 +87,6 @@ class Delivery:
         self._uncounted[key] = self._uncounted.get(key, 0) + 1
         if batch.now_us < message.due_us:
             batch.on_commit(self._count_early)
-        return self._append(batch, message, content, max(picked_us, fires_us), forced=False)
 
     def force(self, batch: Batch, message: DueMessage, content: Draft | int) -> int:
         """Deliver the message now, before it is due, and return its new log offset."""

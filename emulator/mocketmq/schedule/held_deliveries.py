@@ -316,7 +316,7 @@ class HeldDeliveries:
         instant_us = 0
         for row in rows:
             instant_us = row.release_us or 0
-            yield Due(instant_us, partial(self._deliver, row, picked_us), delivers=True)
+            yield Due(instant_us, partial(self._deliver, row, picked_us), delivers=1)
         if len(rows) == READ_AHEAD:
             yield Due(instant_us, None)
 

@@ -19,10 +19,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import islice
 from operator import attrgetter
+from typing import Final
 
 import msgspec
 
+from mocketmq.clock import LATEST_US
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, RecordKind, StoredMessage
@@ -38,6 +41,8 @@ from mocketmq.store.messages import FEW_BYTES, IS_RETRY_OF, NO_LIMIT, first_mess
 from mocketmq.store.queue import Queue
 
 READ_AHEAD = 512
+RUN: Final = 64
+"""Maximum number of messages in a run. A transaction may exceed the timer's limit by one run."""
 
 _SAVE_OFFSET = (
     "INSERT INTO delay_offsets VALUES (?, ?)"
@@ -56,6 +61,7 @@ FROM (
 _PENDING_OF = f"""
 SELECT m.queue_key, m.queue_offset, m.log_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
 WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""
+_NO_HEAD: Final = (LATEST_US + 1,)
 
 _decode_parked = msgspec.json.Decoder(list[Parked]).decode
 
@@ -159,16 +165,21 @@ class LevelQueues:
     def _due_now(self, until_us: int, picked_us: int) -> Iterator[Due]:
         passed: dict[Level, list[int]] = {}
         deliveries = (
-            Due(fires_us, entry and partial(self._deliver, passed, picked_us, fires_us, level, entry), True)
-            for fires_us, level, entry in self._heads(until_us, picked_us)
+            Due(fires_us, partial(self._deliver, passed, picked_us, fires_us, level, run), len(run))
+            if run
+            else Due(fires_us, None)
+            for fires_us, level, run in self._runs(until_us, picked_us)
         )
         if not self._is_dirty:
             return deliveries
         saves = [Due(self._saves_at_us, partial(self._save, passed))]
         return heapq.merge(deliveries, saves, key=attrgetter("instant_us"))
 
-    def _heads(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, Parked | None]]:
-        """Yield the messages of all levels by (instant, log offset), and None at the end of a read-ahead."""
+    def _runs(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, list[Parked]]]:
+        """Yield the messages of all levels by (instant, log offset), in runs of one level and instant.
+
+        The last run of a level is empty if it has more messages than its read-ahead.
+        """
         heads: list[tuple[int, int, int, int]] = []
 
         def push(level: Level, index: int, not_before_us: int) -> None:
@@ -183,11 +194,20 @@ class LevelQueues:
         while heads:
             fires_us, _, number, index = heapq.heappop(heads)
             level = self.levels[number - 1]
-            yield fires_us, level, level.ahead[index]
-            if index + 1 < len(level.ahead):
-                push(level, index + 1, fires_us)
+            others = heads[0] if heads else _NO_HEAD
+            run: list[Parked] = []
+            size = 0
+            due_us = level.ahead[index].due_us
+            for entry in islice(level.ahead, index, index + RUN):
+                if entry.due_us != due_us or size > FEW_BYTES or (fires_us, entry.log_offset) > others:
+                    break
+                run.append(entry)
+                size += entry.size
+            yield fires_us, level, run
+            if index + len(run) < len(level.ahead):
+                push(level, index + len(run), fires_us)
             elif not level.is_read:
-                yield fires_us, level, None
+                yield fires_us, level, []
 
     def _deliver(
         self,
@@ -195,16 +215,17 @@ class LevelQueues:
         picked_us: int,
         fires_us: int,
         level: Level,
-        entry: Parked,
+        run: Sequence[Parked],
         batch: Batch,
     ) -> None:
-        try:
-            message = self._due(level, entry)
-        except KeyError:  # in a store that was damaged
-            skip_undeliverable(batch, entry.log_offset, entry.real_queue_key)
-            batch.execute(_INTERVENE, (entry.log_offset, "cancelled", batch.now_us))
-        else:
-            self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
+        messages: list[tuple[DueMessage, int]] = []
+        for entry in run:
+            try:
+                messages.append((self._due(level, entry), entry.size))
+            except KeyError:  # in a store that was damaged
+                skip_undeliverable(batch, entry.log_offset, entry.real_queue_key)
+                batch.execute(_INTERVENE, (entry.log_offset, "cancelled", batch.now_us))
+        self._delivery.deliver_parked(batch, messages, fires_us=fires_us, picked_us=picked_us)
         if not passed:
             batch.on_commit(partial(self._delivered, passed, fires_us))
         row = passed.get(level)
@@ -212,7 +233,7 @@ class LevelQueues:
             row = passed[level] = [level.number, 0]
             if not self.profile.save_interval_us:
                 batch.execute(_SAVE_OFFSET, row)
-        row[1] = entry.queue_offset + 1  # the batch refers to this same list, and writes its final value
+        row[1] = run[-1].queue_offset + 1  # the batch refers to this same list, and writes its final value
 
     def _due(self, level: Level, entry: Parked) -> DueMessage:
         queue = self._queue_of(entry.real_queue_key)

@@ -17,7 +17,6 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -33,7 +32,7 @@ class Due(NamedTuple):
 
     instant_us: int
     fire: Callable[[Batch], None] | None  # None ends the batch; no later entry can fire in it
-    delivers: bool = False  # whether firing makes a message visible
+    delivers: int = 0  # number of messages that firing makes visible
 
 
 DueNow = Callable[[], Iterator[Due]]
@@ -257,12 +256,12 @@ class Timer:
         return await stack.enter_async_context(source.firing(until_us))
 
     def _merge(self, prepared: Sequence[DueNow], until_us: int, batch: Batch) -> Fired:
-        delivered, instant_us = 0, self._clock.now_us()
+        delivered, left, instant_us = 0, BATCH, self._clock.now_us()
         most_bytes = batch.bytes + MAX_BATCH_BYTES
-        everything = heapq.merge(*(due_now() for due_now in prepared), key=attrgetter("instant_us"))
-        for due in islice(everything, BATCH):
+        for due in heapq.merge(*(due_now() for due_now in prepared), key=attrgetter("instant_us")):
             if (
-                due.fire is None
+                left <= 0
+                or due.fire is None
                 or due.instant_us > min(until_us, batch.until_us)
                 or batch.bytes >= most_bytes
             ):
@@ -270,5 +269,6 @@ class Timer:
             batch.reach(due.instant_us)
             due.fire(batch)
             delivered += due.delivers
+            left -= due.delivers or 1
             instant_us = due.instant_us
         return Fired(delivered - batch.undelivered, instant_us)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from mocketmq.clock import LATEST_US
 from mocketmq.message.message import Draft, RecordKind, StoredMessage
+from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.write_connection import TransactionSize
 
@@ -28,14 +29,32 @@ UPDATE messages SET real_queue_key = coalesce(real_queue_key, queue_key), queue_
 WHERE log_offset = ?"""
 
 
+class Growth:
+    """What a transaction appends to one queue. Sizes are those of bodies, in bytes."""
+
+    __slots__ = ("largest", "next_offset", "size")
+
+    def __init__(self, next_offset: int) -> None:
+        self.next_offset = next_offset
+        self.size = 0
+        self.largest = 0
+
+    def add(self, size: int) -> int:
+        """Add a message and return its queue offset."""
+        queue_offset = self.next_offset
+        self.next_offset = queue_offset + 1
+        self.size += size
+        self.largest = max(self.largest, size)
+        return queue_offset
+
+
 class Batch:
     """A transaction being built. ``now_us`` is the store time of the next append."""
 
     def __init__(self, now_us: int, next_log_offset: int, store_host: str) -> None:
         self.now_us = now_us
         self.next_log_offset = next_log_offset
-        self.next_offsets: dict[Queue, int] = {}
-        self.sizes: dict[Queue, int] = {}  # bytes of bodies
+        self.growths: dict[Queue, Growth] = {}
         # Messages are inserted first because later statements may select them.
         self.statements: dict[str, list[Sequence[Any]]] = {
             INSERT_MESSAGE: [],
@@ -109,19 +128,22 @@ class Batch:
 
     def move(self, log_offset: int, queue: Queue) -> None:
         """Move a stored message to the end of another queue. Its real queue is then the former queue."""
-        queue_offset = self.next_offsets.get(queue, queue.next_offset)
-        self.next_offsets[queue] = queue_offset + 1
-        self.sizes.setdefault(queue, 0)
+        growth = self._growth_of(queue)
+        queue_offset = growth.add(0)
+        growth.largest = NO_LIMIT  # the size of its body is not known here
         self.execute(_MOVE_MESSAGE, (queue.key, queue_offset, log_offset))
 
     def _place(self, queue: Queue, size: int) -> tuple[int, int]:
         log_offset = self.next_log_offset
         self.next_log_offset = log_offset + 1
-        queue_offset = self.next_offsets.get(queue, queue.next_offset)
-        self.next_offsets[queue] = queue_offset + 1
-        self.sizes[queue] = self.sizes.get(queue, 0) + size
         self.bytes += size
-        return log_offset, queue_offset
+        return log_offset, self._growth_of(queue).add(size)
+
+    def _growth_of(self, queue: Queue) -> Growth:
+        growth = self.growths.get(queue)
+        if growth is None:
+            growth = self.growths[queue] = Growth(queue.next_offset)
+        return growth
 
     def execute(self, sql: str, row: Sequence[Any] = ()) -> None:
         """Run ``sql`` with ``row`` in the transaction. All rows of one statement run together."""

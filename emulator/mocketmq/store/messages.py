@@ -48,10 +48,7 @@ _OF_QUEUE = (
     " ORDER BY queue_offset LIMIT ?"
 )
 _BODY_SIZES = f"SELECT queue_offset, length(body){_OF_QUEUE}"
-_TOTAL = (
-    "SELECT count(*), sum(size), max(queue_offset)"
-    f" FROM (SELECT queue_offset, length(body) AS size{_OF_QUEUE})"
-)
+_TOTAL = f"SELECT coalesce(sum(size), 0) FROM (SELECT length(body) AS size{_OF_QUEUE})"
 _RUN = f"SELECT *{_OF_QUEUE}"
 
 _STORE_TIMES = (
@@ -200,21 +197,21 @@ async def run_of_messages(
     marks = f" AND tag_hash IN ({','.join('?' * len(hashes))})" if hashes else ""
     are_few = max_bytes <= FEW_BYTES and not hashes and min(end - start, limit) <= FEW
     values = (queue.key, start, end, *hashes, limit)
-    [(count, total, last)] = await database.rows(_TOTAL.format(marks=marks), values, are_few=are_few)
-    if not count:
-        return [], end
-    cut = last + 1 if count == limit else end
-    if total > max_bytes:
-        room = max_bytes
-        sizes = await database.rows(_BODY_SIZES.format(marks=marks), values, are_few=are_few)
-        for number, (queue_offset, size) in enumerate(sizes):
-            room -= size
-            if room < 0 and number:
-                cut = queue_offset
-                break
-    values = (queue.key, start, cut, *hashes, limit)
+    if queue.largest_body is None or limit * queue.largest_body > max_bytes:
+        [(total,)] = await database.rows(_TOTAL.format(marks=marks), values, are_few=are_few)
+        if total > max_bytes:
+            room = max_bytes
+            sizes = await database.rows(_BODY_SIZES.format(marks=marks), values, are_few=are_few)
+            for number, (queue_offset, size) in enumerate(sizes):
+                room -= size
+                if room < 0 and number:
+                    end = queue_offset
+                    break
+    values = (queue.key, start, end, *hashes, limit)
     rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
     messages = list(map(StoredMessage._make, rows))
+    cut = messages[-1].queue_offset + 1 if len(messages) == limit else end
+    total = sum(len(message.body) for message in messages)
     others = sum(len(message.properties) for message in messages) + len(messages) * (
         _RECORD + len(queue.topic)
     )

@@ -9,6 +9,7 @@ class Queue:
     ``first_offset`` is the offset at which the queue began, or at which a reset emptied it. ``emptied_at`` is
     the log offset that was next when the topic was last reset or deleted. Records below it no longer count,
     including those of delayed messages. ``is_gone`` is set if a restored snapshot does not have the queue.
+    No body is larger than ``largest_body`` bytes, which is None if not known, as after a start.
     """
 
     __slots__ = (
@@ -16,6 +17,7 @@ class Queue:
         "first_offset",
         "is_gone",
         "key",
+        "largest_body",
         "min_offset",
         "next_offset",
         "queue_id",
@@ -31,6 +33,8 @@ class Queue:
         next_offset: int = 0,
         first_offset: int = 0,
         emptied_at: int = 0,
+        *,
+        largest_body: int | None = None,
     ) -> None:
         self.key = key
         self.topic = topic
@@ -39,12 +43,20 @@ class Queue:
         self.next_offset = next_offset
         self.first_offset = first_offset
         self.emptied_at = emptied_at
+        self.largest_body = largest_body
         self.is_gone = False
 
     def become(self, other: "Queue") -> None:
         """Take over the key and the offsets that this queue has in a restored store."""
         self.key, self.min_offset, self.next_offset = other.key, other.min_offset, other.next_offset
         self.first_offset, self.emptied_at = other.first_offset, other.emptied_at
+        self.largest_body = None
+
+    def grow(self, next_offset: int, largest_body: int) -> None:
+        """Extend the queue to ``next_offset``; no body of the new messages is larger than given, in bytes."""
+        self.next_offset = next_offset
+        if self.largest_body is not None and largest_body > self.largest_body:
+            self.largest_body = largest_body
 
     @property
     def lite_topic(self) -> str | None:

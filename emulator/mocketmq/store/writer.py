@@ -304,14 +304,14 @@ class Writer:
         self.next_log_offset = batch.next_log_offset
         self.last_store_us = batch.now_us
         appended = []
-        for queue, next_offset in batch.next_offsets.items():
-            appended.append((queue, next_offset - queue.next_offset, batch.sizes[queue]))
-            queue.next_offset = next_offset
+        for queue, growth in batch.growths.items():
+            appended.append((queue, growth.next_offset - queue.next_offset, growth.size))
+            queue.grow(growth.next_offset, growth.largest)
         if appended:
             self._on_stored(appended, took_us)
         for act in batch.after_commit:
             act()
-        for queue in batch.next_offsets:
+        for queue in batch.growths:
             self._on_arrival(queue)
         self._changed()
 

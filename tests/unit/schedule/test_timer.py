@@ -13,7 +13,7 @@ import pytest
 
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
-from mocketmq.schedule.timer import RETRY_S, Arrive, Due, DueNow, DueSource, Timer
+from mocketmq.schedule.timer import BATCH, RETRY_S, Arrive, Due, DueNow, DueSource, Timer
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.writer import Writer
@@ -44,7 +44,7 @@ class Source:
         due = sorted(due_us for due_us in self.due_us if due_us <= until_us)
 
         def due_now() -> Iterator[Due]:
-            yield from (Due(due_us, partial(self.fire, due_us), delivers=True) for due_us in due[:2])
+            yield from (Due(due_us, partial(self.fire, due_us), delivers=1) for due_us in due[:2])
             yield from (Due(due_us, None) for due_us in due[2:])
 
         yield due_now
@@ -99,6 +99,20 @@ async def test_alternating_entries_of_two_sources_fire_in_one_batch() -> None:
         await timer.move(lambda now_us: now_us + 10, arriving(clock))
         assert (len(log), timer._writer.commits) == (8, 1)
     assert sorted(log, key=lambda fired: fired[1]) == log
+
+
+async def test_messages_of_runs_count_towards_the_limit_of_a_batch() -> None:
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+
+    class Runs(Source):
+        @asynccontextmanager
+        async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+            due = [due_us for due_us in self.due_us if due_us <= until_us]
+            yield lambda: (Due(each, partial(self.fire, each), BATCH // 2 + 1) for each in due)
+
+    async with timer_of(clock, Runs("a", log, 1, 2, 3, 4)) as timer:
+        move = await timer.move(lambda now_us: now_us + 10, arriving(clock))
+        assert (move.fired, timer._writer.commits) == (4 * (BATCH // 2 + 1), 2)
 
 
 async def test_source_becoming_due_in_a_batch_is_not_skipped() -> None:

@@ -63,6 +63,23 @@ async def test_only_reads_that_stop_before_the_body_run_on_the_loop(
         assert len((await pulling)[0]) == 10
 
 
+@pytest.mark.parametrize(("largest", "reads"), [(1, 1), (3, 1), (4, 2), (None, 2)])
+async def test_sizes_are_read_only_if_the_messages_might_be_too_large(
+    database: Database, monkeypatch: pytest.MonkeyPatch, largest: int | None, reads: int
+) -> None:
+    statements: list[str] = []
+    rows = database.rows
+
+    async def noted(sql: str, parameters: Sequence[object] = (), *, are_few: bool = False) -> list[Any]:
+        statements.append(sql)
+        return await rows(sql, parameters, are_few=are_few)
+
+    monkeypatch.setattr(database, "rows", noted)
+    queue = Queue(1, "orders", 0, largest_body=largest)
+    await run_of_messages(database, Span(queue, 0, 10), 10, 30)
+    assert len(statements) == reads
+
+
 class Retention:
     """Removes the first messages between the two reads of messages that fit."""
 

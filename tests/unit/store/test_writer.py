@@ -19,6 +19,7 @@ from mocketmq.errors import (
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
+from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.write_connection import QUICK_BYTES, Rows
 from mocketmq.store.writer import Work, Writer, WriterLimits
@@ -95,6 +96,25 @@ async def test_offsets_rise_without_gaps_and_only_with_the_commit(writer: Writer
     await asyncio.gather(writer.commit(work), writer.commit(work))
     assert seen == [(0, 0), (0, 0)]
     assert (writer.next_log_offset, queues[0].next_offset, queues[1].next_offset) == (6, 4, 2)
+
+
+async def test_the_queue_knows_its_largest_body(writer: Writer) -> None:
+    queue, loaded = Queue(1, "orders", 0, largest_body=0), Queue(2, "orders", 1)
+
+    def work(batch: Batch) -> None:
+        for size in (3, 5, 4):
+            batch.append(queue, ready(b"x" * size))
+            batch.append(loaded, ready(b"x" * size))
+
+    await writer.commit(work)
+    assert (queue.largest_body, loaded.largest_body) == (5, None)
+    await writer.commit(append(queue))
+    assert queue.largest_body == 5
+    moved = Queue(3, "orders", 2, largest_body=0)
+    await writer.commit(lambda batch: batch.move(0, moved))
+    assert moved.largest_body == NO_LIMIT
+    queue.become(Queue(1, "orders", 0, next_offset=9))
+    assert queue.largest_body is None, "a restored queue may have larger ones"
 
 
 async def test_a_full_transaction_is_written_before_more_is_added(writer: Writer, queue: Queue) -> None:

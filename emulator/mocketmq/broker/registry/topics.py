@@ -335,7 +335,7 @@ class Topics:
             config, at=() if is_alike and not is_static else at, mappings=mapped if is_static else ()
         )
         missing = range(len(known), max(read_queues, write_queues) * brokers)
-        added = [Queue(self._take_key(), name, queue_id) for queue_id in missing]
+        added = [Queue(self._take_key(), name, queue_id, largest_body=0) for queue_id in missing]
         changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config, brokers)
         if changed == topic:
             return topic
