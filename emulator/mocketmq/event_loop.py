@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from mocketmq.errors import EmulatorError
 
 log = logging.getLogger(__name__)
+
+PIECE: Final = 1_000
+"""Number of messages in a piece of long work: a few milliseconds."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,3 +62,14 @@ class EventLoopTurns:
         """Wait for a turn. On return the caller's piece of work begins; it ends at the next ``await``."""
         async with self._lock:
             await asyncio.sleep(0)
+
+
+def pieces_of(items: Sequence[T], key: Callable[[T], object] | None = None) -> Iterator[Sequence[T]]:
+    """The items in order, in pieces of ``PIECE``. With ``key``, neighbours of the same key stay together."""
+    begin = 0
+    while begin < len(items):
+        end = begin + PIECE
+        while key is not None and end < len(items) and key(items[end]) == key(items[end - 1]):
+            end += 1
+        yield items[begin:end]
+        begin = end

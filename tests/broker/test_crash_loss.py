@@ -2,21 +2,24 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mocketmq import event_loop
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.registry.topic import PLAIN
+from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.snapshots.snapshot_file import SnapshotState
 from mocketmq.broker.verification.expectations import Wanted
 from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.faults.rule import FaultRule
-from mocketmq.message.message import Message
+from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.properties import LITE_TOPIC
+from mocketmq.store.batch import Batch
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.broker.half_messages import commit, pop, prepare
@@ -501,3 +504,45 @@ async def test_a_promotion_that_loses_nothing_reads_no_pending_message(
         scans = await count_scans(broker, monkeypatch)
         assert (await broker.broker_lives.promote(A)).lost == 0
         assert scans == []
+
+
+class TurnWork:
+    """Counts the rows of transactions and the look-ups of queues in an iteration of the event loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.most = 0
+        self._now = 0
+        for owner, name in ((Batch, "execute"), (Topics, "queue"), (StoredMessage, "_replace")):
+            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*given: Any, **named: Any) -> Any:
+            if not self._now:
+                asyncio.get_running_loop().call_soon(self._end_turn)
+            self._now += 1
+            self.most = max(self.most, self._now)
+            return call(*given, **named)
+
+        return count
+
+    def _end_turn(self) -> None:
+        self._now = 0
+
+
+@pytest.mark.parametrize(("age_us", "lost"), [(0, 400), (30 * S, 0)], ids=["lost", "undone"])
+async def test_no_iteration_of_the_event_loop_removes_many_messages(
+    age_us: int, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "PIECE", 10)
+    async with running_broker() as broker:
+        for _ in range(100):
+            await send(broker, "sent")
+            await delay(broker, "level", "by level", 30)
+            await delay(broker, "due time", "by time", 30)
+            await prepare(broker)
+        await broker.mover.advance(age_us)
+        await acknowledge(broker, await receive(broker))
+        work = TurnWork(monkeypatch)
+        assert await crash(broker) == lost
+        await broker.broker_lives.wipe(A)
+        assert work.most < 150

@@ -4,14 +4,17 @@ There are two kinds: the level queues, for the fixed delay levels, and schemes t
 absolute due times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`).
 """
 
+import asyncio
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple, Protocol
 
 from mocketmq.clock import wall_us
+from mocketmq.event_loop import pieces_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.delivery import Catch, DeliveryListener
 from mocketmq.schedule.ledger import LedgerWriter
@@ -138,12 +141,26 @@ class DelayScheme(DueSource, Protocol):
 
 
 async def pending_in(scheme: DelayScheme, which: PendingFilter = ALL_PENDING) -> AsyncIterator[StoredMessage]:
-    """All messages pending in a scheme, read page by page."""
+    """All messages pending in a scheme, read page by page. Other tasks run between pieces of a page."""
     after = -1
     while page := await scheme.page(after, _PAGE, which, MAX_BATCH_BYTES):
-        for message in page:
-            yield message
+        for some in pieces_of(page):
+            await asyncio.sleep(0)
+            for message in some:
+                yield message
         after = page[-1].log_offset
+
+
+def cancel_in_pieces(
+    scheme: DelayScheme, batch: Batch, messages: Sequence[StoredMessage], why: EndOfWait = "cancelled"
+) -> Generator[None, None, int]:
+    """Cancel many messages, oldest first, in one transaction. Returns how many were cancelled."""
+    count = 0
+    # A scheme recognizes copies of a message, whose files someone has copied, only within one call.
+    for some in pieces_of(messages, attrgetter("log_offset")):
+        count += scheme.cancel(batch, some, why)
+        yield
+    return count
 
 
 class Numbers:

@@ -5,7 +5,8 @@ work that has arrived, calls the functions in order of arrival on the event loop
 written as one transaction (``write_connection``). While it calls them it assigns store times, log offsets and
 queue offsets. No other code assigns times or offsets, and a failed transaction does not advance the counters.
 Offsets therefore rise in commit order without gaps. A function may refuse by raising before it changes the
-batch; only its own caller sees that error.
+batch; only its own caller sees that error. Work that takes long is a generator, which fills its transaction
+in pieces. Other tasks run between the pieces, but no other work.
 
 A commit makes work visible but does not wait for the disk. Callers that wait for durability are answered
 after the first sync that started after the commit. Meanwhile further transactions commit (``wal_syncs``).
@@ -13,7 +14,7 @@ after the first sync that started after the commit. Meanwhile further transactio
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Literal, NamedTuple
 
 from mocketmq.clock import Clock, steady_us
@@ -34,6 +35,8 @@ from mocketmq.store.wal_syncs import Promise, Waiter, WalSyncs, reject, tell
 MAX_BATCH_BYTES = 16 << 20
 
 Work = Callable[[Batch], Any]
+Pieces = Generator[None, None, Any]
+"""Work that yields after each piece, and returns its result."""
 Until = Literal["visible", "durable"]
 """What a caller waits for: the commit, or the sync after it, from which the work survives a power cut."""
 StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
@@ -56,6 +59,8 @@ class Formed(NamedTuple):
     batch: Batch
     told: list[Promise]
     promises: list[Promise]
+    pieces: Pieces | None
+    """The transaction's only work, if it has not filled the batch yet."""
 
 
 class Writer:
@@ -117,6 +122,7 @@ class Writer:
         """Run the work in the next transaction and return its result once it is durable.
 
         ``alone`` gives the work a transaction of its own, for changes to rows that other work may be adding.
+        Only such work may be a generator (``Pieces``).
         ``until="visible"`` returns at the commit, for work that acknowledges nothing to a client. Raises any
         exception of the work, StoreUnavailableError if the transaction fails, StoreFailedError after a
         failed sync, StoreBusyError if too much work is waiting, and StoppingError after ``close``.
@@ -200,6 +206,9 @@ class Writer:
         if arrived is None or arrived.done() or self._is_committing or self._syncs.has_failed:
             return False
         formed, began_us = self._form(), steady_us()
+        if formed.pieces is not None:
+            self._formed = formed
+            return False
         batch = formed.batch
         failure: Exception | None = None
         try:
@@ -243,6 +252,8 @@ class Writer:
             formed = formed or self._form()
             batch, began_us = formed.batch, steady_us()
             try:
+                if formed.pieces is not None:
+                    await self._fill(formed, formed.pieces)
                 if batch.rows:
                     await self._database.transact(batch.statements, batch.size)
             except Exception as error:  # noqa: BLE001 - a bug in one batch must not kill the writer
@@ -252,8 +263,19 @@ class Writer:
             if self._waiting:
                 await asyncio.sleep(0)  # lets other tasks run, even if the transaction ran on this thread
 
+    async def _fill(self, formed: Formed, pieces: Pieces) -> None:
+        """Let the transaction's only work fill the batch, one piece per iteration of the event loop."""
+        answers = formed.told or formed.promises
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                answers[0] = answers[0][0], end.value
+                return
+            await asyncio.sleep(0)
+
     def _succeed(self, formed: Formed, began_us: int) -> None:
-        batch, told, promises = formed
+        batch, told, promises, _ = formed
         pass_point("writer.committed")
         if batch.rows:
             self._syncs.committed()
@@ -262,7 +284,7 @@ class Writer:
         self._syncs.keep(promises)
 
     def _fail(self, formed: Formed, error: Exception) -> None:
-        batch, told, promises = formed
+        batch, told, promises, _ = formed
         if isinstance(error, StoreFailedError) and not isinstance(error, StoreDamagedError):
             self._syncs.fail(str(error))
             error = self._syncs.doubt()
@@ -275,6 +297,7 @@ class Writer:
         batch = Batch(self.now_us(), self.next_log_offset, self.store_host)
         told: list[Promise] = []
         promises: list[Promise] = []
+        pieces: Pieces | None = None
         waiting, limits = self._waiting, self.limits
         while waiting and batch.rows < limits.batch_rows and batch.bytes < limits.batch_bytes:
             work, done, alone, until = waiting[0]
@@ -282,7 +305,10 @@ class Writer:
                 break
             waiting.popleft()
             try:
-                (promises if until == "durable" else told).append((done, work(batch)))
+                result = work(batch)
+                (promises if until == "durable" else told).append((done, result))
+                if alone and isinstance(result, Generator):
+                    pieces = result
             except EmulatorError as error:
                 reject(done, error)
             except Exception as error:  # noqa: BLE001 - one caller's defect must not fail the others
@@ -290,7 +316,7 @@ class Writer:
             if alone:
                 break
         pass_point("writer.formed")
-        return Formed(batch, told, promises)
+        return Formed(batch, told, promises, pieces)
 
     def _roll_back(self, batch: Batch, results: list[Promise], error: EmulatorError) -> None:
         self.failures += 1

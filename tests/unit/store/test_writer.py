@@ -22,7 +22,7 @@ from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.write_connection import QUICK_BYTES, Rows
-from mocketmq.store.writer import Work, Writer, WriterLimits
+from mocketmq.store.writer import Pieces, Until, Work, Writer, WriterLimits
 from tests.support.patience import HANGING_S
 
 NOW_US = 1_700_000_000_000_000
@@ -156,6 +156,47 @@ async def test_others_run_between_transactions(writer: Writer) -> None:
         turn += 1
         await asyncio.sleep(0)
     assert len(set(turns)) == 5
+
+
+def in_pieces(queue: Queue, seen: list[int]) -> Work:
+    """Append three messages, each in a piece of its own, and note the commits that others see meanwhile."""
+
+    def work(batch: Batch) -> Pieces:
+        for _ in range(3):
+            asyncio.get_running_loop().call_soon(lambda: seen.append(queue.next_offset))
+            batch.append(queue, ready())
+            yield
+        return "result"
+
+    return work
+
+
+@pytest.mark.parametrize("until", ["visible", "durable"])
+async def test_others_run_between_the_pieces_of_work(writer: Writer, queue: Queue, until: Until) -> None:
+    seen: list[int] = []
+    first, result, last = await asyncio.gather(
+        writer.commit(append(queue)),
+        writer.commit(in_pieces(queue, seen), alone=True, until=until),
+        writer.commit(append(queue)),
+    )
+    assert seen == [1, 1, 1]
+    assert (first.queue_offset, result, last.queue_offset) == (0, "result", 4)
+    assert writer.commits == 3
+
+
+async def test_work_that_fails_after_some_pieces_stores_nothing(writer: Writer, queue: Queue) -> None:
+    undone: list[int] = []
+
+    def failing(batch: Batch) -> Pieces:
+        batch.append(queue, ready())
+        batch.on_rollback(lambda: undone.append(1))
+        yield
+        raise InvalidArgumentError("n", 1, "2")
+
+    with pytest.raises(InvalidArgumentError):
+        await writer.commit(failing, alone=True)
+    assert undone == [1]
+    assert (await writer.commit(append(queue))).queue_offset == 0
 
 
 async def test_store_times_never_go_back(queue: Queue) -> None:
@@ -384,6 +425,16 @@ async def test_released_work_that_wants_its_own_transaction_is_not_forgotten(
     writer.put(append(queue), alone, alone=True)
     writer.release(at_once=True)
     assert (await asyncio.wait_for(alone, HANGING_S)).queue_offset == 2
+
+
+async def test_released_work_in_pieces_is_left_to_the_task(writer: Writer, queue: Queue) -> None:
+    await writer.commit(append(queue))
+    result = asyncio.get_running_loop().create_future()
+    writer.hold()
+    writer.put(in_pieces(queue, []), result, alone=True)
+    writer.release(at_once=True)
+    assert await asyncio.wait_for(result, HANGING_S) == "result"
+    assert queue.next_offset == 4
 
 
 @pytest.mark.parametrize("puts", [False, True])

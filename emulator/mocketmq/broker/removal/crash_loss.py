@@ -9,10 +9,12 @@ pending again, and is delivered when the broker starts. Acknowledgements and com
 are undone. All of this is one durable transaction.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Final, NamedTuple, TypeVar
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes, Step
@@ -20,12 +22,13 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.reset import DELETE_MESSAGE
 from mocketmq.clock import LATEST_US
+from mocketmq.event_loop import pieces_of
 from mocketmq.message.broker_share import BrokerShare, is_shared_out
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.ledger import DueMessage
-from mocketmq.schedule.scheme import DelayScheme, pending_in
+from mocketmq.schedule.scheme import DelayScheme, cancel_in_pieces, pending_in
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.batch import Batch
@@ -33,6 +36,8 @@ from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import OpenReceipt, delete_receipts, receipts_acked_since
 from mocketmq.store.store import Store
+
+T = TypeVar("T")
 
 _STORED_SINCE: Final = """
 SELECT m.log_offset, m.kind, m.queue_key, m.queue_offset, m.real_queue_key, length(m.body), p.log_offset,
@@ -136,12 +141,16 @@ class CrashLoss:
     async def _find(self, share: BrokerShare, since_us: int) -> _Found:
         queues = (*self._registry.topics.queues, *self._registry.topics.lites)
         ends_before = {queue: queue.next_offset for queue in queues if self._has(share, queue)}
-        rows = map(_Record._make, await self._store.database.rows(_STORED_SINCE, (since_us,)))
-        records = [row for row in rows if self._has(share, self._goal(row))]
+        records: list[_Record] = []
         ends: dict[Queue, int] = {}
-        for row in records:
-            if row.queue_key == self._goal(row).key:
-                ends.setdefault(self._goal(row), row.queue_offset)
+        for some in pieces_of(await self._store.database.rows(_STORED_SINCE, (since_us,))):
+            await asyncio.sleep(0)
+            for row in map(_Record._make, some):
+                goal = self._goal(row)
+                if self._has(share, goal):
+                    records.append(row)
+                    if row.queue_key == goal.key:
+                        ends.setdefault(goal, row.queue_offset)
         held = await self._store.database.rows(_HELD_SINCE, (since_us,))
         acknowledged = await receipts_acked_since(self._store.database, since_us)
         is_repeated = any(row.fault for row in records)
@@ -149,16 +158,26 @@ class CrashLoss:
             records,
             ends,
             ends_before,
-            [row for row in held if self._has(share, self._registry.topics.queue(row[1]))],
+            await self._of_broker(share, held, itemgetter(1)),
             [
                 (scheme, [one async for one in pending_in(scheme) if self._is_lost(share, one, since_us)])
                 for scheme in self._schemes
                 if scheme is not self._held and since_us != LATEST_US
             ],
-            [row for row in acknowledged if self._has(share, self._registry.topics.queue(row.queue_key))],
+            await self._of_broker(share, acknowledged, attrgetter("queue_key")),
             dict(await self._store.database.rows(_FIRST_DELIVERIES, (since_us,))) if is_repeated else {},
             since_us,
         )
+
+    async def _of_broker(
+        self, share: BrokerShare, rows: Sequence[T], queue_key: Callable[[T], int]
+    ) -> list[T]:
+        """The rows of queues that belong to the broker."""
+        found: list[T] = []
+        for some in pieces_of(rows):
+            await asyncio.sleep(0)
+            found += [row for row in some if self._has(share, self._registry.topics.queue(queue_key(row)))]
+        return found
 
     def _has(self, share: BrokerShare, queue: Queue) -> bool:
         """Whether the queue belongs to the broker.
@@ -181,30 +200,39 @@ class CrashLoss:
 
     def _lose(
         self, batch: Batch, share: BrokerShare, found: _Found, crash_us: int, commits_since_us: int
-    ) -> int | None:
+    ) -> Generator[None, None, int | None]:
         """Lose what was found. Returns None if a send in progress has stored more since it was read."""
         if any(queue.next_offset != end for queue, end in found.ends_before.items()):
             return None
-        count = sum(scheme.cancel(batch, messages, "lost") for scheme, messages in found.pending)
-        for record_offset, _, level, number in found.held:
-            count += self._held.cancel_records(batch, [record_offset], "lost")
-            if level is None:
-                _mark_undelivered(batch, number, record_offset)
-        gone = [row.log_offset for row in found.records if self._takes_from_consumers(row)]
-        taken = {*gone}
-        count += sum(self._lose_record(batch, row, found) for row in found.records if row.log_offset in taken)
+        count = 0
+        for scheme, messages in found.pending:
+            count += yield from cancel_in_pieces(scheme, batch, messages, "lost")
+        for held in pieces_of(found.held):
+            for record_offset, _, level, number in held:
+                count += self._held.cancel_records(batch, [record_offset], "lost")
+                if level is None:
+                    _mark_undelivered(batch, number, record_offset)
+            yield
+        gone: list[int] = []
+        for records in pieces_of(found.records):
+            for row in filter(self._takes_from_consumers, records):
+                count += self._lose_record(batch, row, found)
+                delete_receipts(batch, row.log_offset)
+                gone.append(row.log_offset)
+            yield
         changed = [*_changed_offsets(found)]
         if changed:
             batch.on_commit(partial(self.on_changed, min(changed)))
         batch.execute(_AT_CRASH, (crash_us, batch.now_us))
-        for log_offset in gone:
-            delete_receipts(batch, log_offset)
         batch.on_commit(partial(self._groups.close_receipts, gone))
         self._cut(batch, found.ends, found.since_us)
         self._undo_commits(batch, share, commits_since_us)
-        for receipt in found.acknowledged:
-            if receipt.log_offset not in taken:
-                self._receipts.undo_acknowledgement(batch, receipt)
+        taken = {*gone}
+        for receipts in pieces_of(found.acknowledged):
+            for receipt in receipts:
+                if receipt.log_offset not in taken:
+                    self._receipts.undo_acknowledgement(batch, receipt)
+            yield
         batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
         return count
 

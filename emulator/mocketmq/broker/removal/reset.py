@@ -15,6 +15,7 @@ from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.registry.registry import Registry, declare
 from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
+from mocketmq.event_loop import pieces_of
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.broker_share import BrokerShare, is_shared_out
 from mocketmq.message.names import (
@@ -27,7 +28,7 @@ from mocketmq.message.names import (
     retry_topic,
 )
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.scheme import pending_in
+from mocketmq.schedule.scheme import cancel_in_pieces, pending_in
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
@@ -37,6 +38,7 @@ from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts, delete_receipts_of_queue
 from mocketmq.store.store import Store
+from mocketmq.store.writer import Pieces
 
 _ALL = ("messages", "interventions", "deliveries", "receipts", "progress", "message_keys", "fault_hits")
 EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"
@@ -265,12 +267,14 @@ class Wipe:
         places = (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, HALF_PREFIX)
         halves = [half for half, key in await self._store.database.rows(_HALVES, places) if key in keys]
 
-        def work(batch: Batch) -> None:
+        def work(batch: Batch) -> Pieces:
             for scheme, messages in pending:
-                scheme.cancel(batch, messages)
-            for log_offset in halves:
-                delete_receipts(batch, log_offset)
-                batch.execute(DELETE_MESSAGE, (log_offset,))
+                yield from cancel_in_pieces(scheme, batch, messages)
+            for some in pieces_of(halves):
+                for log_offset in some:
+                    delete_receipts(batch, log_offset)
+                    batch.execute(DELETE_MESSAGE, (log_offset,))
+                yield
             batch.on_commit(lambda: self._groups.close_receipts(halves))
             if not share.position:  # all lite topics belong to the first broker
                 self._lite_expiry.delete(batch, list(self._registry.topics.lites))
