@@ -25,33 +25,37 @@ from tests.support.second_directories import HOUR_MS, in_order_of_delivery, sche
 
 
 @pytest.mark.interpreted
-async def test_entries_marked_during_a_refill_do_not_reappear(
-    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [1, 2, 3])
+async def test_a_refill_finds_what_is_pending_while_entries_are_marked(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         await send_in(broker, 1_000, "delivered")
-        await send_in(broker, HOUR_MS, "waits")
+        waiting = ["a", "b", "c"]
+        for number, body in enumerate(waiting):
+            await send_in(broker, HOUR_MS + number, body)
         engine, loop = scheme_of(broker), asyncio.get_running_loop()
         first, marks = engine.store.first_records, HeldMarks(broker, monkeypatch)
+        engine.entries.read_ahead.size = size
 
         async def mark() -> None:
             marks.durable.set()
             await engine.marked()
 
         def read_and_mark(limit: int, without: Container[Entry]) -> list[Entry]:
-            found = first(limit, ())
+            found = first(limit + 1, ())
             marking = [mark()]
             asyncio.run_coroutine_threadsafe(marking.pop(), loop).result()
-            return [entry for entry in found if entry not in without]
+            return [entry for entry in found if entry not in without][:limit]
 
         await broker.mover.advance(S)
         assert len(engine.marks.gone) == 1
         with monkeypatch.context() as refilling:
             refilling.setattr(engine.store, "first_records", read_and_mark)
             await engine.entries.refill()
-        assert len(engine.entries.read_ahead.entries) == 1
+        assert len(engine.entries.read_ahead.entries) == size
         await broker.mover.advance(2 * HOUR_MS * 1_000)
-        assert await in_order_of_delivery(broker) == ["delivered", "waits"]
+        assert await in_order_of_delivery(broker) == ["delivered", *waiting]
         assert (engine.pending, engine.repeats) == (0, 0)
 
 

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -258,12 +259,12 @@ class PendingEntries:
         # The read may return settled records that are marked, and leave ``gone``, before it ends.
         leaving = {*self._marks.gone}
         try:
-            found = await self._run(self._read_first)
+            found = await self._run(partial(self._read_first, leaving))
         except BaseException:
             self.read_ahead.abandon_refill()
             raise
         if self.read_ahead.is_refilling:  # False if ``recount`` has filled it in the meantime
-            self.read_ahead.end_refill(entry for entry in found if entry not in leaving)
+            self.read_ahead.end_refill(found)
 
     @asynccontextmanager
     async def listing(self) -> AsyncIterator[None]:
@@ -314,8 +315,8 @@ class PendingEntries:
         self.replace(self._store.count - leaving, self._read_first())
         self._recounts = recounts
 
-    def _read_first(self) -> list[Entry]:
-        return self._store.first_records(self.read_ahead.size + 1, self._others)
+    def _read_first(self, leaving: Container[Entry] = ()) -> list[Entry]:
+        return self._store.first_records(self.read_ahead.size + 1, _AnyOf(leaving, self._others))
 
     def let_stay(self, staying: Set[Entry]) -> None:
         """Note which entries, pending or staged, are pending after a restore. Blocks."""
@@ -324,5 +325,6 @@ class PendingEntries:
         listed.entries = {entry: None for entry in listed.entries if entry not in staying}
         listed.pages = pages_of(listed.entries)
         adopted = self._store.adopted.difference(staying)
-        others = _AnyOf(self._marks.gone, self._saves.in_flight, adopted, listed.entries)
+        leaving = {*self._marks.gone}
+        others = _AnyOf(leaving, self._marks.gone, self._saves.in_flight, adopted, listed.entries)
         listed.first = self._store.first_records(self.read_ahead.size + 1, others)
