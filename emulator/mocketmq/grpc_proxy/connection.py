@@ -184,7 +184,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self.close()
 
     def is_slow_reader(self, limit_us: int) -> bool:
-        """Whether the client has not read from a response since ``limit_us``, by the steady clock."""
+        """Whether the client has read less than ``LEAST_READ_BYTES`` since ``limit_us`` (steady clock)."""
         return self._http2 is not None and self._http2.is_slow_reader(limit_us)
 
     def look_after(self) -> Iterator[None]:

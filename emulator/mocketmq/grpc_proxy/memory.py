@@ -46,7 +46,7 @@ class MeteredConnection(Protocol):
         """Pause or resume reading as the limits require."""
 
     def is_slow_reader(self, limit_us: int) -> bool:
-        """Whether the client has not read from a response since ``limit_us``, by the steady clock."""
+        """Whether the client has read less than ``LEAST_READ_BYTES`` since ``limit_us`` (steady clock)."""
 
     def abort(self, why: str) -> None:
         """Close the connection at once."""
@@ -162,12 +162,12 @@ class Memory:
         return max(self.limits.unread - self.unread, 0)
 
     def refuse_messages(self) -> NoReturn:
-        """Raise GrpcError, and close connections that do not read their responses."""
+        """Raise GrpcError, and close connections that read their responses too slowly."""
         self.close_slow_readers()
         raise GrpcError(Code.TOO_MANY_REQUESTS, "unread messages use too much memory; retry later")
 
     def close_slow_readers(self) -> None:
-        """Close connections that do not read their responses, because others need the memory."""
+        """Close connections that read their responses too slowly, because others need the memory."""
         limit_us = steady_us() - self.limits.still_us
         for each in list(self.connections):
             if each.unread and each.is_slow_reader(limit_us):

@@ -1,7 +1,8 @@
 """Limits the memory of large responses, from the read of their messages until clients have received them.
 
 At the limit, the API refuses further requests for messages, and closes the connections of clients that read
-nothing. Below the limit, a client may stop reading for as long as it may pause while it sends a request body.
+too slowly. Below the limit, a client may stop reading for as long as it may pause while it sends a request
+body.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Any, Final, NoReturn, cast
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, TURN_S
 from mocketmq.connections.freed_memory import HighWater, give_back
+from mocketmq.connections.reading_pace import LEAST_READ_BYTES, ReadingPace
 from mocketmq.http_api import web
 from mocketmq.http_api.bodies import QUIET_S
 from mocketmq.http_api.json_response import body_of
@@ -55,7 +57,7 @@ class CountedRequest(web.BaseRequest):
 class AnswerLoad:
     """The memory that one request's response takes. Implements the broker's ``MemoryReservation``."""
 
-    __slots__ = ("_answers", "_moved_us", "_request", "_unread", "size")
+    __slots__ = ("_answers", "_moved_us", "_pace", "_request", "_unread", "size")
 
     def __init__(self, answers: "Answers", request: web.BaseRequest) -> None:
         self.size = 0
@@ -63,6 +65,7 @@ class AnswerLoad:
         self._request = request
         self._unread = 0  # unread bytes at the last check
         self._moved_us = 0
+        self._pace = ReadingPace(0)
 
     async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
         """Do not wait. If there is no room, the broker calls ``refuse``."""
@@ -89,8 +92,8 @@ class AnswerLoad:
         del self._request
 
     def refuse(self) -> NoReturn:
-        """Close the connections of clients that read nothing, and raise TooManyAnswersError."""
-        self._answers.close_still_ones(self._answers.still_us)
+        """Close the connections of clients that read too slowly, and raise TooManyAnswersError."""
+        self._answers.close_slow_ones()
         raise TooManyAnswersError
 
     @asynccontextmanager
@@ -124,6 +127,7 @@ class AnswerLoad:
     def _sending(self, size: int) -> Iterator[None]:
         self.settle(size)
         self._moved_us = steady_us()
+        self._pace = ReadingPace(self._moved_us)
         self._answers.sending.add(self)
         try:
             yield
@@ -132,22 +136,39 @@ class AnswerLoad:
         finally:
             self._answers.sending.discard(self)
 
-    def close_if_still(self, for_us: int) -> None:
-        """Close the connection if its client has read nothing for this long."""
+    def close_if_slow(self, limit_us: int) -> None:
+        """Close the connection if its client has read less than ``LEAST_READ_BYTES`` since ``limit_us``."""
+        self._observe()
+        if self._pace.since_us <= limit_us:
+            self._abort()
+
+    def close_if_still(self, limit_us: int) -> None:
+        """Close the connection if its client has read nothing since ``limit_us``."""
+        self._observe()
+        if self._moved_us <= limit_us:
+            self._abort()
+
+    def _observe(self) -> None:
+        """Record how much the client has read since the last check."""
         transport: Any = self._request.transport
-        if transport is None:
-            return
-        unread, now_us = transport.get_write_buffer_size(), steady_us()
+        unread = self._unread if transport is None else transport.get_write_buffer_size()
         if unread != self._unread:
-            self._unread, self._moved_us = unread, now_us
-        elif now_us - self._moved_us >= for_us:
+            self._moved_us = now_us = steady_us()
+            # aiohttp writes a further piece only after the client has read most of the last one.
+            size = self._unread - unread if unread < self._unread else LEAST_READ_BYTES
+            self._pace.add_read(size, now_us)
+            self._unread = unread
+
+    def _abort(self) -> None:
+        transport: Any = self._request.transport
+        if transport is not None:
             transport.abort()
 
 
 class Answers:
     """The large responses of all connections; ``held`` counts their bytes.
 
-    At the limit, connections whose clients have read nothing for ``still_us`` are closed.
+    At the limit, connections whose clients read less than ``LEAST_READ_BYTES`` in ``still_us`` are closed.
     """
 
     def __init__(self) -> None:
@@ -169,14 +190,17 @@ class Answers:
 
     def look_after(self) -> None:
         """Close the connections of clients that have stopped reading; return freed memory after a flood."""
-        self.close_still_ones()
+        limit_us = steady_us() - _QUIET_US
+        for load in list(self.sending):
+            load.close_if_still(limit_us)
         if self._high_water.has_fallen(self.held):
             give_back()
 
-    def close_still_ones(self, for_us: int = _QUIET_US) -> None:
-        """Close connections whose clients have read nothing for this long."""
+    def close_slow_ones(self) -> None:
+        """Close connections whose clients read too slowly, because others need the memory."""
+        limit_us = steady_us() - self.still_us
         for load in list(self.sending):
-            load.close_if_still(for_us)
+            load.close_if_slow(limit_us)
 
 
 def load_of(request: web.BaseRequest) -> AnswerLoad:

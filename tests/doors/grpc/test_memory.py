@@ -14,6 +14,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from mocketmq.app import Emulator
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections import freed_memory
+from mocketmq.connections.reading_pace import LEAST_READ_BYTES
 from mocketmq.grpc_proxy import server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.connection import READ_BYTES
@@ -164,6 +165,16 @@ def advance_steady_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Non
     monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: read(clock) + ahead_ns)
 
 
+async def ask_for_message(client: RawHttp2) -> int:
+    """Ask for a message of 60 s, and return the stream of the response."""
+    request = message_class("ReceiveMessageRequest")(group={"name": "deaf"}, batch_size=1)
+    request.message_queue.topic.name = "orders"
+    set_us(request.invisible_duration, 60 * US_PER_S)
+    stream = client.open("ReceiveMessage")
+    await client.send(stream, framed(request), end=True)
+    return stream
+
+
 async def called(client: RawHttp2) -> None:
     stream = client.open("Heartbeat")
     await client.send(stream, framed(message_class("HeartbeatRequest")()), end=True)
@@ -174,7 +185,7 @@ async def pinged(client: RawHttp2) -> None:
     """Get the answer to a PING, without returning the window of what arrives before it."""
     client.writer.write(frame(Frame.PING, 0, 0, b"mocketmq"))
     received = b""
-    while not received.endswith(frame(Frame.PING, ACK, 0, b"mocketmq")):
+    while frame(Frame.PING, ACK, 0, b"mocketmq") not in received:
         received += await client.reader.read(MIB)
 
 
@@ -237,16 +248,51 @@ async def test_clients_that_use_a_connection_and_do_not_read_are_closed(
         held.limits = MemoryLimits(unread=MIB)
         await client.send(client.message("x" * (600 << 10)))
         deaf.writer.write(settings_frame({Http2Setting.INITIAL_WINDOW_SIZE: window}))
-        request = message_class("ReceiveMessageRequest")(group={"name": "deaf"}, batch_size=1)
-        request.message_queue.topic.name = "orders"
-        set_us(request.invisible_duration, 60 * US_PER_S)
-        await deaf.send(deaf.open("ReceiveMessage"), framed(request), end=True)
+        await ask_for_message(deaf)
         await until_a_response_waits(held)
         advance_steady_clock(monkeypatch, HANGING_S)
         await use(deaf)
         status, _ = await client.try_receive("billing", "orders", wait_s=20)
         assert status.code == 42_900
         await until(lambda: held.unread == 0)
+
+
+async def gave_window(client: RawHttp2, size: int, *streams: int) -> None:
+    """Give these streams more window, 0 for the connection, and wait until the broker has used it."""
+    for stream in streams:
+        client.writer.write(frame(Frame.WINDOW_UPDATE, 0, stream, size.to_bytes(4, "big")))
+    await pinged(client)
+
+
+@pytest.mark.parametrize("waits_for", ["stream", "connection", "both"])
+@pytest.mark.parametrize(
+    ("size", "is_closed"), [(1, True), (LEAST_READ_BYTES, False)], ids=["byte", "64 KiB"]
+)
+async def test_only_clients_that_read_too_slowly_are_closed(
+    monkeypatch: pytest.MonkeyPatch, waits_for: str, size: int, is_closed: bool
+) -> None:
+    async with running_grpc() as (emulator, client), raw_http2(f"127.0.0.1:{client.port}") as slow:
+        held = memory_of(emulator)
+        held.limits = MemoryLimits(unread=MIB)
+        await client.send(client.message("x" * (600 << 10)))
+        if waits_for == "stream":
+            slow.writer.write(frame(Frame.WINDOW_UPDATE, 0, 0, MIB.to_bytes(4, "big")))
+        elif waits_for == "connection":
+            slow.writer.write(settings_frame({Http2Setting.INITIAL_WINDOW_SIZE: MIB}))
+        stream = await ask_for_message(slow)
+        await until_a_response_waits(held)
+        given = {"stream": [stream], "connection": [0], "both": [stream, 0]}[waits_for]
+        for _ in range(3):
+            advance_steady_clock(monkeypatch, 0.9)
+            await gave_window(slow, size, *given)
+        status, _ = await client.try_receive("billing", "orders", wait_s=20)
+        assert status.code == 42_900
+        if is_closed:
+            await until(lambda: held.unread == 0)
+        else:
+            await gave_window(slow, MIB, stream, 0)
+            await until(lambda: held.unread == 0)
+            assert len(held.connections) == 2
 
 
 async def test_idle_clients_are_not_dropped_as_slow_readers(monkeypatch: pytest.MonkeyPatch) -> None:

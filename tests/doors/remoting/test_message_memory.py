@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from mocketmq.connections.reading_pace import LEAST_READ_BYTES
 from mocketmq.remoting.listening import message_memory
 from mocketmq.remoting.listening.message_memory import (
-    LEAST_READ_BYTES,
     OWN_UNREAD_BYTES,
     MessageLoad,
     MessageMemory,

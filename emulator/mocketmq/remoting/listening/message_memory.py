@@ -15,17 +15,13 @@ from collections.abc import Callable
 from typing import Final, NoReturn, Protocol
 
 from mocketmq.connections.budget import TURN_S
+from mocketmq.connections.reading_pace import LEAST_READ_BYTES
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 
 MAX_OUTGOING_BYTES: Final = 32 << 20
 """Limit on the messages being read and the answers not yet read by clients, on all connections together."""
 OWN_UNREAD_BYTES: Final = 1 << 20
 """Unread bytes above which a connection's requests for messages wait until the client has read some."""
-LEAST_READ_BYTES: Final = 64 << 10
-"""Bytes that a client must read in each ``TURN_S`` while others wait for memory.
-
-A client that has fewer unread bytes need not read any.
-"""
 MAX_WAITING: Final = 8_192
 """Maximum number of requests that wait for memory."""
 WAIT_S: Final = 8.0
@@ -146,7 +142,10 @@ class MessageMemory:
             self._checking = asyncio.get_running_loop().call_later(self.turn_s, self._check)
 
     def _check(self) -> None:
-        """Close connections whose clients read too little while others wait for memory."""
+        """Close connections whose clients read too little while others wait for memory.
+
+        A client that has fewer than ``LEAST_READ_BYTES`` unread bytes need not read any.
+        """
         self._checking = None
         last, self._last_unread = self._last_unread, {}
         if not self._waiting:
