@@ -19,12 +19,12 @@ POINTS = {
     3: ("delivery.picked:1", "writer.written:9", "delivery.delivered:1"),
     13: ("writer.written:9", "writer.committed:12", "clock.fired:2"),
 }
-"""Failpoints with the second from which they kill: the first due time, and the first release."""
+"""Failpoints with the second from which they kill: the first due time, and the first releases."""
 RULES: dict[str, dict[str, Any]] = {
     "deliver-late": {"by": "10s"},
-    "hold": {"lasts": "20s"},
-    "throttle": {"per_second": 4},
-    "deliver-again": {"times": 2, "by": "7s"},
+    "hold": {"lasts": "16s"},
+    "throttle": {"per_second": 2},
+    "deliver-again": {"times": 2, "by": "10s"},
 }
 QUICK = ("deliver-late", "deliver-again")
 
@@ -46,10 +46,12 @@ async def test_kill_while_deliveries_are_held(tmp_path: Path, do: str) -> None:
         async with forked_broker(*serve) as process, Client(process.url) as client:
             now_ms = (await client.clock())["now_ms"]
             await client.move_to(max(now_ms, begin_ms + seconds * 1_000))
+            visible = len(await delivered(client))
         for point in points:
             await run_until_killed(serve, point)
     async with forked_broker(*serve) as process, Client(process.url) as client:
         await check_what_is_held(client, do)
+        assert len(await delivered(client)) > visible, "no message was released during the last kills"
         await client.advance("2m")
         found = await delivered(client)
         assert (await client.fault("rule"))["held"] == 0
