@@ -20,7 +20,7 @@ from tests.support.second_directories import send_in
 
 OF_RESTORES = ("snapshots.noted", "snapshots.staged", "snapshots.restored")
 OF_SAVES = ("snapshots.written", "snapshots.renamed")
-WRITES = range(1, 14, 2)
+WRITES = range(1, 6)
 """Passes of the writer's points: in the start, in the restore's notes, in its transaction, and after it."""
 OF_FILES = (*OF_RESTORES, "files.removed")
 OF_WRITER = [
