@@ -62,23 +62,25 @@ class Delivery:
         held = self._catch(batch, self._scheme, message, draft, fires_us)
         if held is not None:
             return held
-        self._note(batch, message, len(draft.body))
+        self._count_on_commit(batch, message, len(draft.body))
         return self._append(batch, message, draft, max(picked_us, fires_us), forced=False)
 
     def deliver_parked(
         self, batch: Batch, messages: Iterable[tuple[DueMessage, int]], *, fires_us: int, picked_us: int
     ) -> None:
-        """Like ``deliver``, for parked records with bodies of these sizes in bytes. SQLite copies them."""
+        """Like ``deliver``, for several messages that are parked records. SQLite copies the records.
+
+        ``messages`` has each message with the size of its body in bytes.
+        """
         batch.reach(fires_us)
         catch, scheme, picked_us = self._catch, self._scheme, max(picked_us, fires_us)
         for message, size in messages:
             if catch(batch, scheme, message, size, fires_us) is None:
-                self._note(batch, message, size)
+                self._count_on_commit(batch, message, size)
                 log_offset = batch.copy(message.queue, message.parked_offset, size)
                 self._ledger.record(batch, log_offset, message, scheme, picked_us)
 
-    def _note(self, batch: Batch, message: DueMessage, size: int) -> None:
-        """Count the message when the batch is committed."""
+    def _count_on_commit(self, batch: Batch, message: DueMessage, size: int) -> None:
         if batch is not self._batch:
             self._batch, self._uncounted = batch, {}
             batch.on_commit(self._count)

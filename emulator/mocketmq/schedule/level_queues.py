@@ -10,8 +10,9 @@ Memory holds only a short read-ahead per level, so memory use does not grow with
 messages. The read-ahead has no bodies, because SQLite copies the message on delivery.
 
 The timer asks for the next due time, then enters ``firing``, which fills the read-aheads and yields their
-entries merged by due time. The delay offset is saved in the delivering transaction. Under profile
-``rocketmq4`` it is saved only every 10 s, so that a kill repeats deliveries as RocketMQ does.
+entries merged by due time, in runs of equal due times. The delay offset is saved in the delivering
+transaction. Under profile ``rocketmq4`` it is saved only every 10 s, so that a kill repeats deliveries as
+RocketMQ does.
 """
 
 import heapq
@@ -62,6 +63,7 @@ _PENDING_OF = f"""
 SELECT m.queue_key, m.queue_offset, m.log_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
 WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""
 _NO_HEAD: Final = (LATEST_US + 1,)
+"""Sorts after every (instant, log offset)."""
 
 _decode_parked = msgspec.json.Decoder(list[Parked]).decode
 
@@ -178,7 +180,7 @@ class LevelQueues:
     def _runs(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, list[Parked]]]:
         """Yield the messages of all levels by (instant, log offset), in runs of one level and instant.
 
-        The last run of a level is empty if it has more messages than its read-ahead.
+        A level that has more messages than its read-ahead ends with an empty run.
         """
         heads: list[tuple[int, int, int, int]] = []
 

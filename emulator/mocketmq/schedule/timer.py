@@ -71,7 +71,10 @@ RETRY_S = 0.1
 """Real time between retries after the store has refused a delivery."""
 
 BATCH = 256
-"""Maximum number of entries fired in one transaction. Enough to keep the disk busy without delaying sends."""
+"""Number of messages and other entries from which no more is fired in a transaction.
+
+Enough to keep the disk busy without delaying sends.
+"""
 
 LONGEST_SLEEP_S = 30.0
 """Maximum sleep in real time. Needed because the event loop's clock stops while the machine is suspended."""

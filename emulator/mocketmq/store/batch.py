@@ -30,7 +30,7 @@ WHERE log_offset = ?"""
 
 
 class Growth:
-    """What a transaction appends to one queue. Sizes are those of bodies, in bytes."""
+    """The messages that a transaction appends to one queue. Sizes are those of bodies, in bytes."""
 
     __slots__ = ("largest", "next_offset", "size")
 
