@@ -18,12 +18,13 @@ const isDeadTopic = (queue) => queue.topic.startsWith("%DLQ%");
 export function showGroups(view, place) {
   if (place.rest.length) return showGroup(view, place);
   const name = h("input", { required: true, autocomplete: "off", maxlength: "255" });
-  const retries = h("input", { type: "number", min: "0", max: "1000", value: "16", required: true });
+  const retries = h("input", { type: "number", min: "0", max: "1000", placeholder: "16" });
   const make = h("button", { type: "submit" }, t("topics.make"));
   const run = doing(async () => {
-    await put(path`/v1/groups/${name.value.trim()}`, { max_retries: Number(retries.value) });
-    notice(t("groups.made", { group: name.value.trim(), count: Number(retries.value) }));
-    name.value = "";
+    // An existing group keeps its retries unless they are given.
+    const group = await put(path`/v1/groups/${name.value.trim()}`, retries.value ? { max_retries: Number(retries.value) } : {});
+    notice(t("groups.made", { group: group.name, count: group.max_retries }));
+    name.value = retries.value = "";
     await groups.reload();
   });
 

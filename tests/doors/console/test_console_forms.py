@@ -207,6 +207,23 @@ async def test_clients_are_listed_by_door_and_version(browser: "Browser") -> Non
             await expect(page.get_by_text("Members: host@1@0@abc.")).to_be_visible()
 
 
+async def test_a_group_keeps_its_retries_unless_the_form_names_them(browser: "Browser", api: Api) -> None:
+    async with console_page(browser, api.emulator.url, "groups") as page:
+        name, retries = page.get_by_label("Name"), page.get_by_label("Retries allowed")
+        await name.fill("billing")
+        await retries.fill("5")
+        await name.press("Enter")
+        await expect(page.get_by_text("The group billing allows 5 retries.")).to_be_visible()
+        await api.ok("PUT", "/v1/groups/billing", {"max_retries": 3})  # by another client
+        await name.fill("billing")
+        await name.press("Enter")
+        await expect(page.get_by_text("The group billing allows 3 retries.")).to_be_visible()
+        await name.fill("audit")
+        await name.press("Enter")
+        await expect(page.get_by_text("The group audit allows 16 retries.")).to_be_visible()
+    assert (await api.ok("GET", "/v1/groups/billing"))["max_retries"] == 3
+
+
 async def test_a_group_is_reset_to_the_end_and_to_a_time(browser: "Browser", api: Api) -> None:
     await api.send(body="first")
     await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
