@@ -1,18 +1,20 @@
 """Deleting topics and groups: what is deleted with them, what stays, and how waiting clients are notified."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mocketmq import event_loop
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.groups import GroupConfig
 from mocketmq.broker.registry.topic import TopicConfig
 from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
+from mocketmq.message.properties import DELAY
 from mocketmq.store.database import Database
 from mocketmq.store.messages import fitting_messages_in
 from tests.support.brokers import (
@@ -51,6 +53,30 @@ async def test_deleting_a_topic_deletes_its_messages_and_pending_ones(tmp_path: 
     async with running_broker(tmp_path) as broker:
         assert broker.registry.topics.find_topic(TOPIC) is None
         assert bodies(await visible(broker, "another")) == ["of another"]
+
+
+async def test_many_messages_on_levels_are_cancelled_in_small_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "PIECE", 10)
+    async with running_broker(tmp_path) as broker:
+        await broker.sender.send_batch([Message(TOPIC, b"body", {DELAY: "1"}) for _ in range(105)])
+        await broker.sender.send_batch([Message(TOPIC, b"body", {DELAY: "3"}) for _ in range(105)])
+        await send(broker, "of another", topic="another", level=3)
+        await broker.mover.advance(S)
+        sizes, transact = list[int](), Database.transact
+
+        async def noted(database: Database, statements: Mapping[str, Sequence[Any]], *more: Any) -> None:
+            sizes.append(sum(map(len, statements.values())))
+            await transact(database, statements, *more)
+
+        monkeypatch.setattr(Database, "transact", noted)
+        assert await broker.reset.delete_topic(TOPIC) == 105
+        assert max(sizes) < 50
+    async with running_broker(tmp_path) as broker:
+        assert (await broker.mover.advance(3_600 * S)).fired == 1
+        assert bodies(await visible(broker, "another")) == ["of another"]
+    assert rows(tmp_path, "SELECT count(*) AS n FROM interventions") == [{"n": 105}]
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])

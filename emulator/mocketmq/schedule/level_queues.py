@@ -28,6 +28,7 @@ import msgspec
 
 from mocketmq.clock import LATEST_US
 from mocketmq.errors import NotPendingError, StoreError
+from mocketmq.event_loop import pieces_of
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, RecordKind, StoredMessage
 from mocketmq.schedule.delivery import Delivery, skip_undeliverable
@@ -354,9 +355,13 @@ class LevelQueues:
         return self._cancel(batch, ((m.queue_key, m.queue_offset, m.log_offset) for m in messages), why)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up the topic's pending messages and retries, and return the work that cancels them."""
-        rows = await self._database.rows(_PENDING_OF, (topic, topic))
-        return lambda batch: self._cancel(batch, rows)
+        """Cancel messages and retries in transactions of bounded size, and return the last one's work."""
+        cancelled = 0
+        last: Sequence[tuple[int, int, int]] = ()
+        for some in pieces_of(await self._database.rows(_PENDING_OF, (topic, topic))):
+            cancelled += await self._writer.commit(partial(self._cancel, parked=last), until="visible")
+            last = some
+        return lambda batch: cancelled + self._cancel(batch, last)
 
     def _cancel(
         self, batch: Batch, parked: Iterable[tuple[int, int, int]], why: EndOfWait = "cancelled"
