@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.message import Message
 from mocketmq.message.names import SCHEDULE_TOPIC
@@ -84,6 +85,20 @@ async def test_thousands_on_one_level_are_delivered_once_in_order() -> None:
         assert bodies(await visible(broker)) == [str(n) for n in range(3_000)]
 
 
+def note_quick_reads(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The result gets, for each read-ahead, whether the event loop may run it."""
+    database, quick = broker.store.database, list[bool]()
+    rows = database.rows
+
+    async def noted(sql: str, parameters: Sequence[object] = (), *, are_few: bool = False) -> list[Any]:
+        if "json_group_array" in sql:
+            quick.append(are_few)
+        return await rows(sql, parameters, are_few=are_few)
+
+    monkeypatch.setattr(database, "rows", noted)
+    return quick
+
+
 @pytest.mark.parametrize(
     ("size", "is_quick"), [(FEW_BYTES // READ_AHEAD, True), (FEW_BYTES // READ_AHEAD + 1, False)]
 )
@@ -95,21 +110,26 @@ async def test_the_event_loop_reads_ahead_only_messages_with_small_bodies(
         await broker.sender.send_batch(
             [Message(TOPIC, bytes(size), {DELAY: "1"}) for _ in range(READ_AHEAD + 1)]
         )
-        database, quick = broker.store.database, list[bool]()
-        rows = database.rows
-
-        async def noted(sql: str, parameters: Sequence[object] = (), *, are_few: bool = False) -> list[Any]:
-            if "json_group_array" in sql:
-                quick.append(are_few)
-            return await rows(sql, parameters, are_few=are_few)
-
-        monkeypatch.setattr(database, "rows", noted)
+        quick = note_quick_reads(broker, monkeypatch)
         await broker.mover.advance(1 * S)
         assert quick == [is_quick]
         quick.clear()
         await send(broker, level=1)
         await broker.mover.advance(1 * S)
         assert quick == [], "a message that is not behind others needs no reading"
+
+
+@pytest.mark.parametrize(("cancelled", "is_quick"), [(READ_AHEAD, True), (READ_AHEAD + 1, False)])
+async def test_the_event_loop_does_not_read_past_many_cancelled_messages(
+    monkeypatch: pytest.MonkeyPatch, cancelled: int, *, is_quick: bool
+) -> None:
+    async with running_broker() as broker:
+        await broker.sender.send_batch([Message(TOPIC, b"x", {DELAY: "1"}) for _ in range(cancelled)])
+        await broker.sender.send_batch([Message("others", b"x", {DELAY: "1"}) for _ in range(2)])
+        quick = note_quick_reads(broker, monkeypatch)
+        await broker.reset.delete_topic(TOPIC)
+        assert (await broker.mover.advance(S)).fired == 2
+        assert quick == [is_quick]
 
 
 async def test_the_parked_record_in_the_level_queue_names_its_target() -> None:

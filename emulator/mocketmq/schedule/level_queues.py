@@ -157,7 +157,8 @@ class LevelQueues:
             end = level.queue.next_offset
             where = level.queue.key, level.read_to, end, READ_AHEAD
             largest = level.largest_unread
-            are_few = largest is not None and READ_AHEAD * largest <= FEW_BYTES
+            are_small = largest is not None and READ_AHEAD * largest <= FEW_BYTES
+            are_few = are_small and len(level.settled) <= READ_AHEAD  # SQLite looks at the settled ones, too
             [(text,)] = await self._database.rows(_READ_AHEAD, where, are_few=are_few)
             parked = _decode_parked(text)
             level.ahead.extend(parked)
