@@ -1,18 +1,23 @@
-"""If two relays claim a partition of a real Kafka, the later relay gets it."""
+"""A partition of a real Kafka: the later of two relays gets it, and its messages leave in order."""
 
 import gc
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 from aiokafka.structs import ConsumerRecord
 
 from mocketmq.clock import US_PER_S
+from mocketmq.relay import serving
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.kafka.options import parse_options
 from mocketmq.relay.kafka.partition import KafkaPartition, SharedState
-from mocketmq.relay.kafka.topics import KafkaTopics
+from mocketmq.relay.kafka.topics import KafkaTopics, TopicState
 from mocketmq.relay.partition import LostPartitionError, RelayedMessage, RelayTopics, Settled
+from mocketmq.relay.serving import Serving
+from mocketmq.relay.shelf import Shelf
+from mocketmq_compat.delay.memory_store import MemoryStore
+from tests.doors.remoting.gates import until
 from tests.relay.places import PARTITIONS, Place
 
 pytestmark = pytest.mark.interop
@@ -78,3 +83,33 @@ async def test_a_fenced_relay_changes_nothing_and_no_message_is_lost_or_kept_twi
     gc.collect()  # logs the leftovers of a fenced producer here, where they disturb no other test
     async with place.kafka.reader(place.real, PARTITIONS) as reader:
         place.check(await reader.to_end())
+
+
+async def test_messages_that_waited_for_a_leader_are_not_overtaken(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "PAUSES_S", (5,))
+    leaderless, described = {place.real}, KafkaTopics.states
+
+    async def states(topics: KafkaTopics, names: Collection[str]) -> dict[str, TopicState]:
+        """Simulate partitions without a leader, which one broker does not have."""
+        found = await described(topics, names)
+        return found | dict.fromkeys(leaderless & {*names}, TopicState.LEADERLESS)
+
+    async with shared_state(place) as shared, place.kafka.producer() as producer:
+        relay = Serving(KafkaPartition(shared, 0), lambda: Shelf(MemoryStore()))
+        try:
+            monkeypatch.setattr(KafkaTopics, "states", states)
+            await place.send(producer, range(14), over_ms=0, partition=0)
+            await until(lambda: relay._hold is not None and relay._hold.shelf.aside == 14)
+            leaderless.clear()
+            await place.send(producer, range(14, 21), over_ms=0, partition=0)
+            await until(lambda: relay.forwarded == 21)
+        finally:
+            await relay.end()
+    async with place.kafka.reader(place.real, PARTITIONS) as reader:
+        records = await reader.to_end()
+    place.check(records)
+    for partition in range(PARTITIONS):
+        values = [int(one.value) for one in records if one.partition == partition]
+        assert values == sorted(values)

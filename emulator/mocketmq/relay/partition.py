@@ -18,6 +18,10 @@ class RetryableError(RelayError):
     """The broker has failed temporarily. The caller should retry later."""
 
 
+class EarlierFirstError(RelayError):
+    """Earlier messages, which could not be sent before, can be sent now and must not be overtaken."""
+
+
 class LostPartitionError(RelayError):
     """The relay has lost its hold on a partition, and must take over the partition again to continue."""
 
@@ -91,7 +95,8 @@ class Partition(Protocol[A]):
         """Send these messages to their real topics and settle them in the log.
 
         Returns the ids of the messages that were sent durably. The caller must retry the others later. Raises
-        RetryableError if no message could be tried, and LostPartitionError.
+        RetryableError if no message could be tried, EarlierFirstError if the caller must first retry the
+        messages that could not be sent, and LostPartitionError.
         """
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError, as_emulator_error
-from mocketmq.relay.partition import A, Partition, RelayedMessage, RetryableError
+from mocketmq.relay.partition import A, EarlierFirstError, Partition, RelayedMessage, RetryableError
 from mocketmq.relay.shelf import OpenShelf, Shelf
 
 log = logging.getLogger(__name__)
@@ -175,7 +175,11 @@ class _Hold(Generic[A]):
                     await self.shelf.tidy(wall_us())
                 await self._rest((back_us - now_us) / US_PER_S if self.shelf.aside else None)
                 continue
-            answer = await self._patiently(partial(self._partition.forward, due))
+            try:
+                answer = await self._patiently(partial(self._partition.forward, due))
+            except EarlierFirstError:
+                self.shelf.bring_back()
+                continue
             if answer is None:
                 return
             gone = set(answer)

@@ -37,7 +37,13 @@ from mocketmq.relay.kafka import message as kafka_message
 from mocketmq.relay.kafka.message import Headers, KafkaMessage, KafkaRecord
 from mocketmq.relay.kafka.options import KafkaOptions
 from mocketmq.relay.kafka.topics import KafkaTopics, TopicState, said
-from mocketmq.relay.partition import LostPartitionError, RelayedMessage, RetryableError, Settled
+from mocketmq.relay.partition import (
+    EarlierFirstError,
+    LostPartitionError,
+    RelayedMessage,
+    RetryableError,
+    Settled,
+)
 from mocketmq.relay.shelf import BATCH
 
 log = logging.getLogger(__name__)
@@ -99,6 +105,7 @@ class KafkaPartition:
         self._unfit: dict[str, str] = {}  # reasons why messages are unfit, by id
         self._alone: set[str] = set()  # ids of refused messages, each of which is retried alone
         self._bare: set[str] = set()  # ids of messages with content that even the refused topic rejects
+        self._leaderless: set[str] = set()  # topics whose earlier messages may have been set aside
         self._closing: set[asyncio.Task[None]] = set()
 
     # Taking over
@@ -216,7 +223,12 @@ class KafkaPartition:
         """Send these messages and settle them, in one transaction."""
         messages = {one.id: kafka_message.message_in(one) for one in due}
         states = await self._shared.topics.states({each.topic for each in messages.values()})
-        able = [one for one in due if states[messages[one.id].topic] is not TopicState.LEADERLESS]
+        leaderless = {name for name, state in states.items() if state is TopicState.LEADERLESS}
+        if back := self._leaderless & (states.keys() - leaderless):
+            self._leaderless.clear()
+            raise EarlierFirstError(f"earlier messages may wait for the topics {', '.join(sorted(back))}")
+        self._leaderless |= leaderless
+        able = [one for one in due if messages[one.id].topic not in leaderless]
         for batch in self._batches(able, lambda one: one.id):
             writes: list[_Write] = []
             refused = 0
