@@ -29,7 +29,7 @@ UPDATE messages SET real_queue_key = coalesce(real_queue_key, queue_key), queue_
 WHERE log_offset = ?"""
 
 
-class Growth:
+class Appends:
     """The messages that a transaction appends to one queue. Sizes are those of bodies, in bytes."""
 
     __slots__ = ("largest", "next_offset", "size")
@@ -54,7 +54,7 @@ class Batch:
     def __init__(self, now_us: int, next_log_offset: int, store_host: str) -> None:
         self.now_us = now_us
         self.next_log_offset = next_log_offset
-        self.growths: dict[Queue, Growth] = {}
+        self.appends: dict[Queue, Appends] = {}
         # Messages are inserted first because later statements may select them.
         self.statements: dict[str, list[Sequence[Any]]] = {
             INSERT_MESSAGE: [],
@@ -128,22 +128,22 @@ class Batch:
 
     def move(self, log_offset: int, queue: Queue) -> None:
         """Move a stored message to the end of another queue. Its real queue is then the former queue."""
-        growth = self._growth_of(queue)
-        queue_offset = growth.add(0)
-        growth.largest = NO_LIMIT  # the size of its body is not known here
+        appends = self._appends_to(queue)
+        queue_offset = appends.add(0)
+        appends.largest = NO_LIMIT  # the size of its body is not known here
         self.execute(_MOVE_MESSAGE, (queue.key, queue_offset, log_offset))
 
     def _place(self, queue: Queue, size: int) -> tuple[int, int]:
         log_offset = self.next_log_offset
         self.next_log_offset = log_offset + 1
         self.bytes += size
-        return log_offset, self._growth_of(queue).add(size)
+        return log_offset, self._appends_to(queue).add(size)
 
-    def _growth_of(self, queue: Queue) -> Growth:
-        growth = self.growths.get(queue)
-        if growth is None:
-            growth = self.growths[queue] = Growth(queue.next_offset)
-        return growth
+    def _appends_to(self, queue: Queue) -> Appends:
+        appends = self.appends.get(queue)
+        if appends is None:
+            appends = self.appends[queue] = Appends(queue.next_offset)
+        return appends
 
     def execute(self, sql: str, row: Sequence[Any] = ()) -> None:
         """Run ``sql`` with ``row`` in the transaction. All rows of one statement run together."""

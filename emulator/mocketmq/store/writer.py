@@ -330,14 +330,14 @@ class Writer:
         self.next_log_offset = batch.next_log_offset
         self.last_store_us = batch.now_us
         appended = []
-        for queue, growth in batch.growths.items():
-            appended.append((queue, growth.next_offset - queue.next_offset, growth.size))
-            queue.grow(growth.next_offset, growth.largest)
+        for queue, appends in batch.appends.items():
+            appended.append((queue, appends.next_offset - queue.next_offset, appends.size))
+            queue.grow(appends.next_offset, appends.largest)
         if appended:
             self._on_stored(appended, took_us)
         for act in batch.after_commit:
             act()
-        for queue in batch.growths:
+        for queue in batch.appends:
             self._on_arrival(queue)
         self._changed()
 

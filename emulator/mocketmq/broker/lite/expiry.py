@@ -76,5 +76,5 @@ class LiteExpiry:
             yield Due(due[BATCH - 1][0], None)
 
     def _expire(self, queue: LiteQueue, batch: Batch) -> None:
-        if queue not in batch.growths:  # otherwise a message was stored in this transaction
+        if queue not in batch.appends:  # otherwise a message was stored in this transaction
             self.delete(batch, [queue])
