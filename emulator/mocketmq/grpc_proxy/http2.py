@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.connections.reading_pace import ReadingPace
 from mocketmq.grpc_proxy.client_limits import (
     BYTES_PER_ANSWERED,
     MAX_DRAINED_BYTES,
@@ -45,6 +44,7 @@ from mocketmq.grpc_proxy.frames import (
 from mocketmq.grpc_proxy.header_blocks import Fields, HeaderBlocks, request_headers
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.stream import Stream
+from mocketmq.grpc_proxy.waiting_streams import WaitingStreams
 
 _SETTINGS: Final = settings_frame(
     {
@@ -87,11 +87,7 @@ class Http2:
         self._is_first_block = True
         self._drained: dict[int, int] = {}  # dropped bytes of requests that were answered early, by stream
         self._ending: list[Stream] = []  # streams of a dead connection that are not cancelled yet
-        self._waiting: dict[Stream, ReadingPace] = {}  # streams with unsent bytes
-        self._pace = ReadingPace(0)  # of all streams together, while any of them waits
-        # Streams that wait for the connection's window or for room, and since when. The other waiting streams
-        # wait for their own window.
-        self._blocked: dict[Stream, int] = {}
+        self._waiting = WaitingStreams()
         self._handlers: Final[dict[int, Callable[[int, int, memoryview], None]]] = {
             Frame.DATA: self._data,
             Frame.HEADERS: self._headers,
@@ -393,36 +389,11 @@ class Http2:
         written = stream.pump(min(self._send_window, self.connection.room))
         self._send_window -= written
         self._guard.sent(written)
-        self._keep_pace(stream, written)
-
-    def _keep_pace(self, stream: Stream, written: int) -> None:
-        """Record how fast the client reads, and what the stream waits for."""
-        now_us = steady_us()
-        self._pace.add_read(written, now_us)
-        if not stream.wants_window:
-            self._stop_waiting(stream)
-            return
-        if not self._waiting:
-            self._pace = ReadingPace(now_us)
-        pace = self._waiting.get(stream)
-        if pace is None:
-            self._waiting[stream] = ReadingPace(now_us)
-        else:
-            pace.add_read(written, now_us)
-            # The pace of a stream leaves out the time in which it waited for the connection.
-            pace.since_us += now_us - max(self._blocked.get(stream, now_us), pace.since_us)
-        if stream.send_window > 0:
-            self._blocked[stream] = now_us
-        else:
-            self._blocked.pop(stream, None)
-
-    def _stop_waiting(self, stream: Stream) -> None:
-        self._waiting.pop(stream, None)
-        self._blocked.pop(stream, None)
+        self._waiting.pumped(stream, written)
 
     def pump_blocked(self) -> None:
         """Resume waiting streams, first come, first served."""
-        for stream in list(self._blocked):
+        for stream in self._waiting.blocked():
             if self._send_window <= 0 or self.connection.room <= 0:
                 break
             self.pump(stream)
@@ -432,11 +403,7 @@ class Http2:
 
         PINGs and other responses do not count: a client may give windows to these and not to a large one.
         """
-        if not self._waiting:
-            return False
-        return self._pace.since_us <= limit_us or any(
-            pace.since_us <= limit_us for stream, pace in self._waiting.items() if stream not in self._blocked
-        )
+        return self._waiting.are_slow(limit_us)
 
     # Closing
 
@@ -444,7 +411,7 @@ class Http2:
         """Remove a stream."""
         self.streams.pop(stream.stream_id, None)
         self.memory.closed()
-        self._stop_waiting(stream)
+        self._waiting.remove(stream)
         self._guard.sent(BYTES_PER_ANSWERED)
         if self.is_leaving:
             self._close_if_done()
