@@ -66,19 +66,26 @@ class Delivery:
         return self._append(batch, message, draft, max(picked_us, fires_us), forced=False)
 
     def deliver_parked(
-        self, batch: Batch, messages: Iterable[tuple[DueMessage, int]], *, fires_us: int, picked_us: int
+        self,
+        batch: Batch,
+        level: int,
+        messages: Iterable[tuple[DueMessage, int]],
+        *,
+        fires_us: int,
+        picked_us: int,
     ) -> None:
-        """Like ``deliver``, for several messages that are parked records. SQLite copies the records.
+        """Like ``deliver``, for several parked records of one level. SQLite copies the records.
 
         ``messages`` has each message with the size of its body in bytes.
         """
         batch.reach(fires_us)
-        catch, scheme, picked_us = self._catch, self._scheme, max(picked_us, fires_us)
+        catch, scheme, first_offset = self._catch, self._scheme, batch.next_log_offset
         for message, size in messages:
             if catch(batch, scheme, message, size, fires_us) is None:
                 self._count_on_commit(batch, message, size)
-                log_offset = batch.copy(message.queue, message.parked_offset, size)
-                self._ledger.record(batch, log_offset, message, scheme, picked_us)
+                batch.copy(message.queue, message.parked_offset, size)
+        if batch.next_log_offset > first_offset:
+            self._ledger.record_copies(batch, first_offset, scheme, level, max(picked_us, fires_us))
 
     def _count_on_commit(self, batch: Batch, message: DueMessage, size: int) -> None:
         if batch is not self._batch:

@@ -49,6 +49,16 @@ SELECT offset, run, delivery.parked_offset, unique_key, topic, queue_id, queue_o
  scheme, level, reconsume_times + 1, length(body), forced, born_us, stored_us, delivery.due_us, picked_us,
  store_us, fault
 FROM delivery CROSS JOIN messages ON log_offset = offset"""
+# Takes a third of the time of _RECORD for each row, because SQLite reads the values from both records.
+_RECORD_COPIES = """
+INSERT INTO deliveries (delivered_offset, run, parked_offset, unique_key, topic, queue_id, queue_offset,
+ scheme, level, attempt, size, forced, born_us, stored_us, due_us, picked_us, delivered_us)
+SELECT copy.log_offset, ?, parked.log_offset, copy.unique_key, topic, queue_id, copy.queue_offset,
+ ?, ?, copy.reconsume_times + 1, length(copy.body), 0, copy.born_us, parked.store_us, parked.due_us, ?,
+ copy.store_us
+FROM messages copy CROSS JOIN messages parked ON parked.log_offset = copy.parked_offset
+ CROSS JOIN queues ON key = copy.queue_key
+WHERE copy.log_offset >= ? AND copy.log_offset < ?"""
 _PULLED = "UPDATE deliveries SET pulled_us = ?, pulled_by = ? WHERE pulled_us IS NULL AND "
 _ACKED = "UPDATE deliveries SET acked_us = ? WHERE acked_us IS NULL AND "
 _ONE = "delivered_offset = ?"
@@ -90,6 +100,14 @@ class LedgerWriter:
         where = (delivered_offset, self._run, parked_offset, queue.topic, queue.queue_id)
         times = (stored_us, due_us, picked_us)
         batch.execute(_RECORD, (*where, scheme, level, int(forced), *times, fault))
+
+    def record_copies(
+        self, batch: Batch, first_offset: int, scheme: str, level: int | None, picked_us: int
+    ) -> None:
+        """Record the deliveries of all parked records that were copied in this batch from an offset on."""
+        end = batch.next_log_offset
+        row = (self._run, scheme, level, picked_us, first_offset, end)
+        batch.execute(_RECORD_COPIES, row, changes=end - first_offset)
 
     def pulled(
         self, batch: Batch, delivered_offsets: Sequence[int], group: str, at_us: int | None = None

@@ -229,7 +229,7 @@ class LevelQueues:
             except KeyError:  # in a store that was damaged
                 skip_undeliverable(batch, entry.log_offset, entry.real_queue_key)
                 batch.execute(_INTERVENE, (entry.log_offset, "cancelled", batch.now_us))
-        self._delivery.deliver_parked(batch, messages, fires_us=fires_us, picked_us=picked_us)
+        self._delivery.deliver_parked(batch, level.number, messages, fires_us=fires_us, picked_us=picked_us)
         if not passed:
             batch.on_commit(partial(self._delivered, passed, fires_us))
         row = passed.get(level)

@@ -145,14 +145,17 @@ class Batch:
             appends = self.appends[queue] = Appends(queue.next_offset)
         return appends
 
-    def execute(self, sql: str, row: Sequence[Any] = ()) -> None:
-        """Run ``sql`` with ``row`` in the transaction. All rows of one statement run together."""
+    def execute(self, sql: str, row: Sequence[Any] = (), *, changes: int = 1) -> None:
+        """Run ``sql`` with ``row`` in the transaction, which changes about so many rows of the database.
+
+        All rows of one statement run together.
+        """
         rows = self.statements.get(sql)
         if rows is None:
             self.statements[sql] = [row]
         else:
             rows.append(row)
-        self.rows += 1
+        self.rows += changes
 
     def sweep(self, sql: str, row: Sequence[Any] = ()) -> None:
         """Like ``execute``, for a statement that may change many rows and so take long."""
