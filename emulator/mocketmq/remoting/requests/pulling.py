@@ -18,7 +18,7 @@ from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
-from mocketmq.remoting.wire.record import encode_record
+from mocketmq.remoting.wire.record import encode_records
 
 
 class PullMessageHeader(ConsumerQueueHeader):
@@ -78,14 +78,14 @@ async def pull_until(call: RemotingCall[PullMessageHeader], until_us: int | None
     )
     host, version = _store_host(call, queue_id), call.command.version
     queue_id = call.channel.share.queue_id(topic, queue_id)
-    records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
+    records = encode_records(pulled.messages, topic, queue_id, host, version)
     ext = {
         "suggestWhichBrokerId": str(consuming.registered.config.broker_id) if call.settings.slaves else "0",
         "nextBeginOffset": str(pulled.next_offset),
         "minOffset": str(pulled.min_offset),
         "maxOffset": str(pulled.max_offset),
     }
-    return Response(ext, b"".join(records), _code(pulled, header.queue_offset), pulled.status.value)
+    return Response(ext, records, _code(pulled, header.queue_offset), pulled.status.value)
 
 
 def _store_host(call: RemotingCall[PullMessageHeader], queue_id: int) -> str:
