@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
+from itertools import product
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +29,9 @@ LOADS: Final = ((1, 1), (8, 64), (8, 256))
 LEVELS: Final = ("1s", "5s")
 HERD: Final = 20_000
 HERD_DELAY: Final = "10s"
+PACES: Final = (None, 20_000)
+"""Numbers of sends a second of herds. None is as fast as they are answered, so that a broker that accepts
+messages faster gets a denser herd."""
 IDLE_S: Final = 2.0
 
 _TENTH: Final = Aim(0.1, is_most=True, is_of_floor=True)
@@ -188,19 +192,20 @@ async def lateness(quick: bool) -> list[Figure]:
 async def herd(quick: bool) -> list[Figure]:
     """Lateness of a herd of messages sent and due within a short time."""
     size, delay, count = (500, "1s", 1) if quick else (HERD, HERD_DELAY, ROUNDS)
-    late_ms = {(store, share): _Runs() for store in STORES for share in _SHARES}
+    late_ms = {(store, pace, share): _Runs() for store in STORES for pace in PACES for share in _SHARES}
     for _ in rounds(f"a herd of {size:,} beside RocketMQ", count):
-        for store in STORES:
+        for store, pace in product(STORES, PACES):
             for name, start in _BROKERS.items():
                 async with start(store, delay) as broker:
-                    run = await delayed(broker.port, size, None, (delay,))
+                    run = await delayed(broker.port, size, pace, (delay,))
                 for share in _SHARES:
-                    late_ms[store, share].add(name, quantile(run, share[1]))
+                    late_ms[store, pace, share].add(name, quantile(run, share[1]))
     half = at_most(0.5, of_floor=True)
     figures: list[Figure] = []
-    for (store, (share_name, _)), runs in late_ms.items():
+    for (store, pace, (share_name, _)), runs in late_ms.items():
+        how = "at once" if pace is None else f"at {pace:,} a second"
         figures += runs.figures(
-            f"{store}, {size:,} sent at once, to come after {delay}: {share_name} of lateness",
+            f"{store}, {size:,} sent {how}, to come after {delay}: {share_name} of lateness",
             "ms",
             half if share_name == "p99" and store != NOISY else None,
         )

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final
 
+from mocketmq.schedule.timer import BATCH
 from mocketmq_compat.delay.cleared_messages import pages_of
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.group_saves import GroupSaves
@@ -23,8 +24,6 @@ from mocketmq_compat.delay.store import BOUND, DelayStore
 
 SIZE: Final = 16_384
 """Number of entries that a refill loads. A read-ahead that reaches twice this size is cut back to it."""
-DUE_AT_ONCE: Final = 128
-"""Maximum number of messages delivered in a transaction. It takes 10 to 17 ms, for which sends wait."""
 
 
 class ReadAhead:
@@ -243,11 +242,11 @@ class PendingEntries:
         return saving if first is None or (saving is not None and saving < first) else first
 
     async def due(self, is_due: Callable[[Entry], bool]) -> list[Entry]:
-        """Return up to ``DUE_AT_ONCE`` of the first entries that are due. Raises a StoreError."""
+        """Return up to ``BATCH`` of the first entries that are due. Raises a StoreError."""
         beyond = self.read_ahead.beyond
         if beyond is not None and is_due(beyond):
-            await self.look_ahead(DUE_AT_ONCE)
-        return self.read_ahead.until(is_due, DUE_AT_ONCE)
+            await self.look_ahead(BATCH)
+        return self.read_ahead.until(is_due, BATCH)
 
     async def look_ahead(self, count: int) -> None:
         """Refill the read-ahead unless it has ``count`` entries, or all. Raises a StoreError."""

@@ -40,7 +40,7 @@ except ImportError:  # only Linux and FreeBSD count for each thread
 QUICK_ROWS: Final = 768
 QUICK_BYTES: Final = 256 << 10
 """Maximum numbers of rows, and of bytes in bodies, of a transaction on the event loop: 2 to 4 ms. Enough for
-256 deliveries of the timer, which have two rows each."""
+a batch of the timer, whose deliveries have two rows each."""
 SLOW_US: Final = 5_000
 """Duration of a transaction from which the file system counts as slow."""
 SLOW_COMMIT_US: Final = 2 * SLOW_US
