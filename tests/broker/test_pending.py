@@ -8,6 +8,8 @@ from mocketmq.broker.inspection.history import InterventionRecord
 from mocketmq.broker.message_records import ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, NotPendingError
 from mocketmq.message.message_id import offset_message_id
+from mocketmq.schedule.level_queues import PENDING_IN
+from mocketmq.store.messages import MAX_SPANS
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -16,6 +18,7 @@ from tests.support.brokers import (
     bodies,
     give_back,
     receive,
+    rows,
     running_broker,
     send,
     visible,
@@ -49,6 +52,24 @@ async def test_pending_messages_are_listed_in_order_of_sending() -> None:
             assert bodies(p.message for p in chosen) == list(expected)
         await broker.mover.advance(1 * S)
         assert bodies(p.message for p in await broker.pending.list()) == ["0", "3"]
+
+
+async def test_a_page_of_pending_messages_reads_no_others(tmp_path: Path) -> None:
+    async with running_broker(tmp_path):
+        plan = rows(tmp_path, f"EXPLAIN QUERY PLAN {PENDING_IN.format('').replace('?', '1')}")
+        details = [step["detail"] for step in plan]
+        assert "SEARCH messages USING INDEX messages_by_queue (queue_key=? AND queue_offset>?)" in details
+        assert not [detail for detail in details if "B-TREE" in detail]
+
+
+async def test_pages_list_messages_of_more_levels_than_one_query_selects() -> None:
+    count = 2 * MAX_SPANS + 1
+    async with running_broker(levels=" ".join(f"{count - n}s" for n in range(count))) as broker:
+        for level in range(1, count + 1):
+            await send(broker, str(level), level=level)
+        listed = [*await broker.pending.list(limit=count - 1)]
+        listed += await broker.pending.list(after=listed[-1].message.log_offset, limit=count)
+        assert bodies(one.message for one in listed) == [str(level) for level in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -69,6 +69,11 @@ class Level:
         return self.queue.next_offset - self.next_offset - len(self.settled)
 
     @property
+    def first_pending(self) -> int:
+        """An offset before which no message is pending. Higher than ``next_offset`` after cancellations."""
+        return self.ahead[0].queue_offset if self.ahead else self.read_to
+
+    @property
     def is_read(self) -> bool:
         """Whether all pending messages are in the read-ahead."""
         return self.read_to >= self.queue.next_offset

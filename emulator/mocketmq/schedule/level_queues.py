@@ -39,7 +39,7 @@ from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import ALL_PENDING, EndOfWait, PendingFigures, PendingFilter, SchemeContext
 from mocketmq.schedule.timer import Due, DueNow
 from mocketmq.store.batch import Batch
-from mocketmq.store.messages import FEW_BYTES, IS_RETRY_OF, NO_LIMIT, first_messages
+from mocketmq.store.messages import FEW_BYTES, IS_RETRY_OF, MAX_SPANS, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
 
 READ_AHEAD = 512
@@ -60,6 +60,16 @@ FROM (
  AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.log_offset)
  ORDER BY queue_offset LIMIT ?
 )"""
+# In a level queue the log offsets rise, too. The index knows them, so SQLite reads only the rows that it
+# returns, and sorts none.
+PENDING_IN: Final = """
+SELECT * FROM (
+ SELECT log_offset, length(body) FROM messages
+ WHERE queue_key = ? AND queue_offset >= ? AND +log_offset > ? {}
+ AND NOT EXISTS (SELECT 1 FROM interventions WHERE parked_offset = log_offset)
+ ORDER BY queue_offset LIMIT ?
+)"""
+_OF_REAL_TOPIC: Final = "AND real_queue_key IN (SELECT key FROM queues WHERE topic = ?)"
 _PENDING_OF = f"""
 SELECT m.queue_key, m.queue_offset, m.log_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
 WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""
@@ -287,26 +297,20 @@ class LevelQueues:
         self, after: int, limit: int, which: PendingFilter = ALL_PENDING, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
         """Pending messages with a log offset above ``after``, oldest first."""
-        ranges: list[str] = []
-        parameters: list[object] = []
-        for one in self.levels:
-            if one.pending and which.level in (None, one.number):
-                ranges.append("(m.queue_key = ? AND m.queue_offset >= ?)")
-                parameters += [one.queue.key, one.next_offset]
-        if which.timed or not ranges:
-            return []
-        of_topic = ""
-        if which.topic is not None:
-            of_topic = "AND m.real_queue_key IN (SELECT key FROM queues WHERE topic = ?)"
-            parameters.append(which.topic)
-        rows = await self._database.rows(
-            "SELECT m.log_offset, length(m.body) FROM messages m"
-            " LEFT JOIN interventions i ON i.parked_offset = m.log_offset"
-            f" WHERE ({' OR '.join(ranges)}) {of_topic} AND m.log_offset > ? AND i.parked_offset IS NULL"
-            " ORDER BY m.log_offset LIMIT ?",
-            [*parameters, after, limit],
-        )
-        return await first_messages(self._database, rows, max_bytes)
+        of_topic, topic = ("", ()) if which.topic is None else (_OF_REAL_TOPIC, (which.topic,))
+        places = [
+            (one.queue.key, one.first_pending)
+            for one in self.levels
+            if one.pending and which.level in (None, one.number) and not which.timed
+        ]
+        rows: list[tuple[int, int]] = []
+        for first in range(0, len(places), MAX_SPANS):
+            some = places[first : first + MAX_SPANS]
+            selects = " UNION ALL ".join([PENDING_IN.format(of_topic)] * len(some))
+            values = [value for place in some for value in (*place, after, *topic, limit)]
+            rows += await self._database.rows(f"{selects} ORDER BY log_offset LIMIT ?", [*values, limit])
+        rows.sort()
+        return await first_messages(self._database, rows[:limit], max_bytes)
 
     def states(self) -> list[LevelState]:
         """The states of all levels in the table, and of removed levels that still hold messages."""
@@ -388,7 +392,11 @@ class LevelQueues:
 
     def _settle(self, level: Level, queue_offsets: Sequence[int]) -> None:
         level.settled.update(queue_offsets)
-        level.ahead = deque(entry for entry in level.ahead if entry.queue_offset not in level.settled)
+        ahead = level.ahead
+        while ahead and ahead[0].queue_offset in level.settled:
+            ahead.popleft()
+        if ahead and max(queue_offsets) > ahead[0].queue_offset:
+            level.ahead = deque(entry for entry in ahead if entry.queue_offset not in level.settled)
         self._changed()
 
     @property
