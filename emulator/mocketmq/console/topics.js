@@ -37,14 +37,15 @@ export function showTopics(view, place) {
   if (place.rest.length) return showTopic(view, place);
   const withSystem = h("input", { type: "checkbox", onchange: () => topics.reload() });
   const name = h("input", { required: true, autocomplete: "off", maxlength: "127" });
-  const queues = h("input", { type: "number", min: "1", max: "1024", value: "4", required: true });
-  const perm = select(PERMISSIONS, "rw");
+  const queues = h("input", { type: "number", min: "1", max: "1024", placeholder: "4" });
+  const perm = select([["", t("topics.usual-permission")], ...PERMISSIONS], "");
   const make = h("button", { type: "submit" }, t("topics.make"));
   const run = doing(async () => {
-    const many = Number(queues.value);
-    await put(path`/v1/topics/${name.value.trim()}`, { read_queues: many, write_queues: many, perm: perm.value });
-    notice(t("topics.made", { topic: name.value.trim(), count: many }));
-    name.value = "";
+    // An existing topic keeps what is not given.
+    const many = queues.value ? { read_queues: Number(queues.value), write_queues: Number(queues.value) } : {};
+    const topic = await put(path`/v1/topics/${name.value.trim()}`, { ...many, ...(perm.value ? { perm: perm.value } : {}) });
+    notice(t("topics.made", { topic: topic.name, count: Math.max(topic.read_queues, topic.write_queues) }));
+    name.value = queues.value = perm.value = "";
     await topics.reload();
   });
 

@@ -224,6 +224,24 @@ async def test_a_group_keeps_its_retries_unless_the_form_names_them(browser: "Br
     assert (await api.ok("GET", "/v1/groups/billing"))["max_retries"] == 3
 
 
+async def test_a_topic_keeps_what_the_form_leaves_out(browser: "Browser", api: Api) -> None:
+    await api.ok("PUT", "/v1/topics/orders", {"read_queues": 6, "write_queues": 6, "perm": "r"})
+    async with console_page(browser, api.emulator.url, "topics") as page:
+        name = page.get_by_label("Name", exact=True)
+        await name.fill("orders")
+        await name.press("Enter")
+        await expect(page.get_by_text("The topic orders has 6 queues.")).to_be_visible()
+        await page.get_by_label("Queues", exact=True).fill("8")
+        await name.fill("orders")
+        await name.press("Enter")
+        await expect(page.get_by_text("The topic orders has 8 queues.")).to_be_visible()
+        await name.fill("new")
+        await name.press("Enter")
+        await expect(page.get_by_text("The topic new has 4 queues.")).to_be_visible()
+    changed, new = [await api.ok("GET", f"/v1/topics/{topic}") for topic in ("orders", "new")]
+    assert (changed["write_queues"], changed["perm"], new["perm"]) == (8, "r", "rw")
+
+
 async def test_a_group_is_reset_to_the_end_and_to_a_time(browser: "Browser", api: Api) -> None:
     await api.send(body="first")
     await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
