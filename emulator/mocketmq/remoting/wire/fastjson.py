@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -142,13 +143,14 @@ class _DialectReader:
 
     def _number(self) -> int | float:
         found = self._match(_NUMBER, "a number")
-        try:
-            number = float(found[0]) if found[1] else int(found[0])
-        except ValueError:  # more digits than Python accepts
-            number = math.inf
-        if abs(number) == math.inf:
-            raise _invalid("not JSON: a number out of range")
-        return number
+        if found[1]:
+            number = float(found[0])
+            if abs(number) != math.inf:
+                return number
+        else:
+            with suppress(ValueError):  # more digits than Python accepts
+                return int(found[0])
+        raise _invalid("not JSON: a number out of range")
 
     def _peek(self) -> str:
         """The next character that is not white space; empty at the end."""
