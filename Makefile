@@ -59,7 +59,8 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 
 test-compiled: build/compiled/.made  ## run tests over the compiled modules that a release has (ARGS="tests/doors")
 	@$(COMPILED) -m pytest -p tests.support.progress -p tests.support.compiled -rs --durations=10 --durations-min=1 -n 2 \
-		$(or $(ARGS),tests/crash tests/property tests/schemes tests/doors tests/broker tests/unit/store)
+		$(or $(ARGS),tests/crash tests/property tests/schemes tests/doors tests/broker tests/unit/store \
+		tests/unit/remoting tests/unit/test_reference_pages.py)
 
 interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and Rust, which need Maven, Go, Cargo and protoc
 	@$(PYTEST) -m interop tests/clients $(ARGS)

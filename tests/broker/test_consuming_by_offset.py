@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.consuming.pull import PullStatus
+from mocketmq.broker.consuming.pull_status import PullStatus
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.errors import (
     GroupNotFoundError,

@@ -7,7 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.consuming.pull import Pulled, PullStatus
+from mocketmq.broker.consuming.pull import Pulled
+from mocketmq.broker.consuming.pull_status import PullStatus
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.filters.filter import Filter, parse_filter, prepare
 from mocketmq.broker.inspection.history import MAX_FOUND_BYTES, DeliveryRecord, InterventionRecord

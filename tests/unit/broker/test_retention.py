@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.pull import PullStatus
+from mocketmq.broker.consuming.pull_status import PullStatus
 from mocketmq.broker.removal import retention as retention_module
 from mocketmq.broker.removal.retention import Retention
 from mocketmq.clock import wall_us

@@ -4,13 +4,13 @@ Source: docs/protocol/remoting.md §2.3 and §2.4
 """
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.pull_status import PullStatus
 from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.clients import BROADCASTING
@@ -28,18 +28,6 @@ _STORED_UNTIL = """
 SELECT queue_offset FROM messages WHERE queue_key = ? AND store_us <= ? ORDER BY queue_offset DESC LIMIT 1"""
 MAX_NOTED = 10_000
 """Maximum number of pulled delayed messages per group and queue that are remembered for the ledger."""
-
-
-class PullStatus(Enum):
-    """The status of a pull, as RocketMQ's GetMessageStatus."""
-
-    FOUND = "FOUND"
-    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
-    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
-    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
-    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
-    OFFSET_RESET = "OFFSET_RESET"
 
 
 class Pulled(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from mocketmq.broker.consuming.pull import PullStatus
+from mocketmq.broker.consuming.pull_status import PullStatus
 from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
 from mocketmq.remoting.requests import locks, offsets, pulling
 from mocketmq.remoting.requests.queue_headers import QueueHeader

@@ -3,7 +3,8 @@
 from typing import Final
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.pull import Pulled, PullStatus
+from mocketmq.broker.consuming.pull import Pulled
+from mocketmq.broker.consuming.pull_status import PullStatus
 from mocketmq.broker.filters.filter import EVERYTHING, SQL92, TAG, Filter
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
