@@ -54,7 +54,7 @@ async def test_pending_messages_are_listed_in_order_of_sending() -> None:
         assert bodies(p.message for p in await broker.pending.list()) == ["0", "3"]
 
 
-async def test_a_page_of_pending_messages_reads_no_others(tmp_path: Path) -> None:
+async def test_a_page_of_pending_messages_is_read_in_the_order_of_an_index(tmp_path: Path) -> None:
     async with running_broker(tmp_path):
         plan = rows(tmp_path, f"EXPLAIN QUERY PLAN {PENDING_IN.format('').replace('?', '1')}")
         details = [step["detail"] for step in plan]

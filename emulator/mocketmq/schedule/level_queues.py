@@ -60,8 +60,8 @@ FROM (
  AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.log_offset)
  ORDER BY queue_offset LIMIT ?
 )"""
-# In a level queue the log offsets rise, too. The index knows them, so SQLite reads only the rows that it
-# returns, and sorts none.
+# In a level queue the log offsets rise, too, and the index has them. So SQLite passes over messages up to
+# ``after`` without reading their rows, and sorts none.
 PENDING_IN: Final = """
 SELECT * FROM (
  SELECT log_offset, length(body) FROM messages

@@ -20,7 +20,7 @@ from tests.support.held_report import HeldReport
 from tests.support.patience import HANGING_S, PATIENCE_S
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, Page
 
 expect = pytest.importorskip("playwright.async_api").expect
 
@@ -207,37 +207,31 @@ async def test_clients_are_listed_by_door_and_version(browser: "Browser") -> Non
             await expect(page.get_by_text("Members: host@1@0@abc.")).to_be_visible()
 
 
+async def _submit(page: "Page", name: str, notice: str) -> None:
+    """Submit the form of a view for a topic or group, and wait for the notice."""
+    field = page.get_by_label("Name", exact=True)
+    await field.fill(name)
+    await field.press("Enter")
+    await expect(page.get_by_text(notice)).to_be_visible()
+
+
 async def test_a_group_keeps_its_retries_unless_the_form_names_them(browser: "Browser", api: Api) -> None:
     async with console_page(browser, api.emulator.url, "groups") as page:
-        name, retries = page.get_by_label("Name"), page.get_by_label("Retries allowed")
-        await name.fill("billing")
-        await retries.fill("5")
-        await name.press("Enter")
-        await expect(page.get_by_text("The group billing allows 5 retries.")).to_be_visible()
+        await page.get_by_label("Retries allowed").fill("5")
+        await _submit(page, "billing", "The group billing allows 5 retries.")
         await api.ok("PUT", "/v1/groups/billing", {"max_retries": 3})  # by another client
-        await name.fill("billing")
-        await name.press("Enter")
-        await expect(page.get_by_text("The group billing allows 3 retries.")).to_be_visible()
-        await name.fill("audit")
-        await name.press("Enter")
-        await expect(page.get_by_text("The group audit allows 16 retries.")).to_be_visible()
+        await _submit(page, "billing", "The group billing allows 3 retries.")
+        await _submit(page, "audit", "The group audit allows 16 retries.")
     assert (await api.ok("GET", "/v1/groups/billing"))["max_retries"] == 3
 
 
 async def test_a_topic_keeps_what_the_form_leaves_out(browser: "Browser", api: Api) -> None:
     await api.ok("PUT", "/v1/topics/orders", {"read_queues": 6, "write_queues": 6, "perm": "r"})
     async with console_page(browser, api.emulator.url, "topics") as page:
-        name = page.get_by_label("Name", exact=True)
-        await name.fill("orders")
-        await name.press("Enter")
-        await expect(page.get_by_text("The topic orders has 6 queues.")).to_be_visible()
+        await _submit(page, "orders", "The topic orders has 6 queues.")
         await page.get_by_label("Queues", exact=True).fill("8")
-        await name.fill("orders")
-        await name.press("Enter")
-        await expect(page.get_by_text("The topic orders has 8 queues.")).to_be_visible()
-        await name.fill("new")
-        await name.press("Enter")
-        await expect(page.get_by_text("The topic new has 4 queues.")).to_be_visible()
+        await _submit(page, "orders", "The topic orders has 8 queues.")
+        await _submit(page, "new", "The topic new has 4 queues.")
     changed, new = [await api.ok("GET", f"/v1/topics/{topic}") for topic in ("orders", "new")]
     assert (changed["write_queues"], changed["perm"], new["perm"]) == (8, "r", "rw")
 

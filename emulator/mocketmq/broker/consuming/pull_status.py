@@ -1,4 +1,8 @@
-"""The status of a pull."""
+"""The status of a pull.
+
+Apart from ``pull``, because this module is not compiled: mypyc replaces the docstring of an Enum, which the
+JSON API's description shows.
+"""
 
 from enum import Enum
 
