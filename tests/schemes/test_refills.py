@@ -89,7 +89,6 @@ async def adopt_a_file(
     broker: Broker, folder: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], Awaitable[None]]
 ) -> None:
     """Adopt a file that is due in a second; ``meanwhile`` runs before its adoption ends."""
-    turn_by_hand(monkeypatch)
     engine = scheme_of(broker)
     made(due_ms=broker.clock.now_us() // US_PER_MS + 1_000).put(folder / "delay")
     settled = engine.settled
@@ -106,6 +105,7 @@ async def adopt_a_file(
 async def test_a_file_that_a_refill_finds_before_its_adoption_ends_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    turn_by_hand(monkeypatch)
     async with running_broker(tmp_path) as broker:
         engine = scheme_of(broker)
         await adopt_a_file(broker, tmp_path, monkeypatch, engine.entries.refill)
@@ -120,6 +120,7 @@ async def test_a_file_is_not_delivered_before_its_adoption_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise its delivery would be counted before its addition, and its addition would be refused."""
+    turn_by_hand(monkeypatch)
     async with running_broker(tmp_path) as broker:
         engine = scheme_of(broker)
 

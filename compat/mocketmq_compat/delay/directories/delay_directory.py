@@ -113,6 +113,11 @@ class DelayDirectory:
         finally:
             os.close(fd)
 
+    def written_ns(self, second: int, name: str) -> int:
+        """Return when any file in a second's directory was last written, by the system's clock."""
+        path = f"{self._prefix}{second}/{name}"
+        return os.stat(path, follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - see write
+
     def remove_file(self, entry: Entry) -> int:
         """Remove the entry's file. Returns the bytes of disk space freed, 0 if it was gone."""
         return self.remove_stray(entry.second, entry.name)

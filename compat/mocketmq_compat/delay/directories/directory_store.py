@@ -44,6 +44,9 @@ _FIELDS: Final = len(Entry._fields)
 _KIND: Final = "directories"
 _NUMBERS: Final = 2
 """Values kept for a second between runs: the number of its files, and their disk space."""
+COPYING_NS: Final = 10_000_000_000
+"""Time since the last write to a damaged foreign file from which it counts as complete. Until then, a program
+may still be copying it."""
 _ROWS_AT_ONCE: Final = 128
 """Number of files from which an opening adds them to the index, because most seconds have only a few."""
 
@@ -59,9 +62,9 @@ class DirectoryStore(BaseStore):
         self.last_number = 0
         self._index = EntryTable()
         self._lock = threading.Lock()
-        self._being_written: set[Entry] = set()
+        self._moving: set[Entry] = set()  # their files are appearing, or going into the quarantine
         self._ignored: set[str] = set()
-        self._left_over: list[FoundDirectory] = []  # found at opening, for the first ``adopt``
+        self._left_over: list[FoundDirectory] = []  # for the next ``adopt``: found at opening, or incomplete
         # By second, unless it is 0: the disk space of its files minus a block for each.
         self._excess_of: dict[int, int] = {}
         self._excess_bytes = 0  # their total
@@ -168,13 +171,13 @@ class DirectoryStore(BaseStore):
         with self._lock:
             if entry in self._index:
                 return
-            self._being_written.add(entry)
+            self._moving.add(entry)
         try:
             self.directory.write(entry, content)
             self._add(entry, len(content))
         finally:
             with self._lock:
-                self._being_written.discard(entry)
+                self._moving.discard(entry)
 
     def _add(self, entry: Entry, size: int) -> None:
         with self._lock:
@@ -259,9 +262,11 @@ class DirectoryStore(BaseStore):
         """Move the file into the quarantine."""
         with self._lock:
             was_there = self._index.remove(entry)
+            self._moving.add(entry)
             self._unlike.add(entry.second)  # if moving the file fails, it must be found again
         freed = self._quarantine(entry.second, entry.name, kind, reason)
         with self._lock:
+            self._moving.discard(entry)
             self._count_excess(entry.second, was_there * BLOCK_BYTES - freed)
 
     def _quarantine(self, second: int, name: str, kind: str, reason: str) -> int:
@@ -281,12 +286,13 @@ class DirectoryStore(BaseStore):
         now_ns = self._now_ns()
         changed = [*self._changed()]
         everything = [*self._left_over, *changed]
+        incomplete: list[FoundDirectory] = []
         for found in everything:
             names = [entry.name for entry in found.entries if not self._knows(entry)]
-            self._take_in(found, names, now_us)
+            incomplete += self._take_in(found, names, now_us)
         for found in everything:  # last, because a stray may be a copy of a file with a valid name
-            self._take_in(found, found.strays, now_us)
-        self._left_over = []  # only now: after an error, the next call tries again
+            incomplete += self._take_in(found, found.strays, now_us)
+        self._left_over = incomplete  # only now: after an error, the next call tries again
         for found in changed:
             with self._lock:
                 self._see(found, self._index.by_second.get(found.second, 0), now_ns)
@@ -326,12 +332,14 @@ class DirectoryStore(BaseStore):
 
     def _knows(self, entry: Entry) -> bool:
         with self._lock:
-            return entry in self._index or entry in self._being_written
+            return entry in self._index or entry in self._moving
 
-    def _take_in(self, found: FoundDirectory, names: Sequence[str], now_us: int) -> None:
+    def _take_in(self, found: FoundDirectory, names: Sequence[str], now_us: int) -> Iterator[FoundDirectory]:
+        """Adopt the files with these names. Yields the directory once more for each incomplete file."""
         for name in names:
             try:
-                self._adopt(found.second, name)
+                if not self._adopt(found.second, name):
+                    yield found._replace(entries=[], strays=[name])
             except OSError as error:
                 self._leave(f"{found.second}/{name}", error)
         if not (found.entries or found.strays) and found.second <= now_us // US_PER_S:
@@ -347,23 +355,27 @@ class DirectoryStore(BaseStore):
         if not isinstance(error, FileNotFoundError):  # delivered in the meantime
             self._ignore(f"{what} ({error.strerror})")
 
-    def _adopt(self, second: int, name: str) -> None:
-        """Rename a foreign file to its valid name, or quarantine it."""
+    def _adopt(self, second: int, name: str) -> bool:
+        """Rename a foreign file to its valid name, or quarantine it. Returns False if it is incomplete."""
         content = self.directory.read_stray(second, name)
         try:
             entry = decode(content).header.entry
         except DamagedFileError as error:
+            # Asked only now, so that the answer includes a write after the file was read.
+            if abs(self._now_ns() - self.directory.written_ns(second, name)) < COPYING_NS:
+                return False
             log.warning("quarantining the delayed message %d/%s: %s", second, name, error)
             self._quarantine(second, name, error.kind, str(error))
-            return
+            return True
         if self._knows(entry):
             if (second, name) != (entry.second, entry.name):  # otherwise a copy got this name in the meantime
                 self.repeats += 1
                 self.directory.remove_stray(second, name)
-            return
+            return True
         self.directory.move(second, name, entry)
         self.adopted.add(entry)
         self._add(entry, len(content))
+        return True
 
     def _ignore(self, what: str) -> None:
         """Leave an unknown file alone: a mount point or the user may own it. Logs each name once."""
