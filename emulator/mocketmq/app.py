@@ -30,6 +30,7 @@ from mocketmq.settings import Settings
 from mocketmq.store.damage import naming_damage
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.lock import DirectoryLock
+from mocketmq.store.opening import open_database
 from mocketmq_compat.delay.schemes import open_timed_scheme
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ async def running_emulator(
             stack.callback(lock.close)
         ready_file = ReadyFile(settings.ready_file) if settings.ready_file else None
         is_suspect = lock is not None and not lock.is_settled
-        database = await Database.open(settings.data, settings.durability, is_suspect=is_suspect)
+        database = await open_database(settings.data, settings.durability, is_suspect=is_suspect)
         stack.push_async_callback(_close_store, database, lock)
         ports = bind_ports(settings) if settings.remoting else None
         if ports is not None:

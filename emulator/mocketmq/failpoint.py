@@ -46,9 +46,16 @@ POINTS = (
     "receive.settled",  # acknowledgement recorded, consumer not answered
 )
 
-_name, _, _when = os.environ.get(ENVIRONMENT, "").partition(":")
-_count, _, _error = _when.partition("=")
-_remaining = int(_count or 1)
+_name = _error = ""
+_remaining = 0
+
+
+def arm(text: str) -> None:
+    """Fail at the point and the pass that the text names, instead of those of the environment."""
+    global _name, _error, _remaining  # noqa: PLW0603 - the process must have only one countdown
+    _name, _, when = text.partition(":")
+    count, _, _error = when.partition("=")
+    _remaining = int(count or 1)
 
 
 def pass_point(name: str) -> None:
@@ -56,7 +63,7 @@ def pass_point(name: str) -> None:
 
     If the environment names an error, raise OSError instead. If it says ``hang``, block for ever.
     """
-    global _remaining  # noqa: PLW0603 - the process must have only one countdown
+    global _remaining  # noqa: PLW0603
     if name != _name:
         return
     _remaining -= 1
@@ -67,3 +74,6 @@ def pass_point(name: str) -> None:
             number = getattr(errno, _error)
             raise OSError(number, os.strerror(number))
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+arm(os.environ.get(ENVIRONMENT, ""))

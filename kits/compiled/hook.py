@@ -1,4 +1,5 @@
-"""A build hook of hatchling: compiles the modules of ``modules.toml`` by mypyc, for this platform and Python.
+"""A build hook of hatchling: compiles the modules of ``modules.toml`` by mypyc, for this platform and Python,
+and the codec, ``codec.c``, which takes the place of a module.
 
 It is off unless ``HATCH_BUILD_HOOK_ENABLE_CUSTOM=1`` is set, so that ``pip install .`` and editable
 installations need no compiler. The wheel has the sources as well, which tracebacks quote.
@@ -24,6 +25,7 @@ except ModuleNotFoundError:  # Windows
     fcntl = None
 
 LIST = Path(__file__).with_name("modules.toml")
+CODEC = "mocketmq.codec"
 LIBRARY = "mocketmq"
 """The name, before ``__mypyc``, of the library with the code of all modules, which are small files."""
 
@@ -57,10 +59,10 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def compile_modules(root: Path, work: Path) -> Iterator[tuple[Path, str]]:
-    """Compile the modules in ``work``. Yields each file that was made, with its path in the wheel."""
+    """Compile the modules and the codec in ``work``. Yields each file made, with its path in the wheel."""
     # Reading the list needs neither.
     from mypyc.build import mypycify  # noqa: PLC0415
-    from setuptools import Distribution  # noqa: PLC0415
+    from setuptools import Distribution, Extension  # noqa: PLC0415
     from setuptools.command.build_ext import build_ext  # noqa: PLC0415
 
     # Beside the objects, because two processes must not write to one cache: `make check` has another.
@@ -72,6 +74,14 @@ def compile_modules(root: Path, work: Path) -> Iterator[tuple[Path, str]]:
             multi_file=True,
             target_dir=str(work / "c"),
             group_name=LIBRARY,
+        )
+        extensions.append(
+            Extension(
+                CODEC,
+                [str(LIST.with_name("codec.c").relative_to(root))],
+                define_macros=[("Py_LIMITED_API", "0x030B0000")],
+                py_limited_api=True,
+            )
         )
         command = build_ext(Distribution({"name": "mocketmq", "ext_modules": extensions}))
         command.build_lib = str(work / "lib")

@@ -11,7 +11,7 @@ import pytest
 from mocketmq import event_loop
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receiver import InFlightMessage
-from mocketmq.broker.registry.topic import PLAIN
+from mocketmq.broker.registry.topic_config import PLAIN
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.snapshots.snapshot_file import SnapshotState
 from mocketmq.broker.verification.expectations import Wanted

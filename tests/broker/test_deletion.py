@@ -10,7 +10,7 @@ import pytest
 from mocketmq import event_loop
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.groups import GroupConfig
-from mocketmq.broker.registry.topic import TopicConfig
+from mocketmq.broker.registry.topic_config import TopicConfig
 from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage

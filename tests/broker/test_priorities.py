@@ -6,7 +6,8 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.groups import MAX_RETRIES, GroupConfig
-from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic_config import PLAIN
 from mocketmq.errors import IllegalMessageError
 from mocketmq.message.message import Message
 from mocketmq.message.properties import PRIORITY

@@ -10,7 +10,7 @@ import pytest
 from mocketmq.broker.registry import lite_topics
 from mocketmq.broker.registry.clients import CLUSTERING, Channel, ConsumerData, Heartbeat, Subscription
 from mocketmq.broker.registry.request_modes import POP, RequestMode
-from mocketmq.broker.registry.topic import TopicConfig
+from mocketmq.broker.registry.topic_config import TopicConfig
 from mocketmq.broker.removal.reset import DELETE_MESSAGE
 from mocketmq.errors import MessageNotFoundError, NoPermissionError, StoreUnavailableError, TopicNotFoundError
 from mocketmq.message.message import Message

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic_config import PLAIN
 from mocketmq.broker.snapshots import differences, snapshots
 from mocketmq.errors import SnapshotQuotaError, StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
@@ -198,9 +199,9 @@ async def test_a_restore_of_shared_messages_writes_only_the_others(tmp_path: Pat
         await asyncio.gather(*(send(broker, "x" * 1_000, queue=0) for _ in range(1_000)))
         await broker.snapshots.save("here")
         await send(broker, "more", queue=0)
-        changes = broker.store.database._direct.total_changes
+        changes = broker.store.database.direct.total_changes
         await broker.snapshots.restore("here")
-        assert broker.store.database._direct.total_changes - changes < 200
+        assert broker.store.database.direct.total_changes - changes < 200
         assert len(await rows_of(broker)) == 1_000
 
 
@@ -269,7 +270,7 @@ async def test_a_store_that_is_too_large_is_refused_before_it_is_copied(
             with pytest.raises(SnapshotQuotaError, match=r"at least [0-9]+ bytes; allowed: "):
                 await copy
         await send(broker, "x" * 60_000)
-        monkeypatch.setattr(broker.store.database, "attached", None)
+        monkeypatch.setattr(snapshots, "attached_snapshot", None)
         for copy in (broker.snapshots.save("later"), broker.snapshots.differences("here", None)):
             with pytest.raises(SnapshotQuotaError, match=r"at least [0-9]+ bytes; allowed: "):
                 await copy
@@ -369,7 +370,7 @@ async def test_a_restore_that_fails_after_its_commit_shares_no_messages(
 
 async def test_a_snapshot_that_a_failure_left_attached_is_detached(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
-        broker.store.database._direct.execute("ATTACH ':memory:' AS snapshot")
+        broker.store.database.direct.execute("ATTACH ':memory:' AS snapshot")
         await send(broker, "one")
         assert (await broker.snapshots.save("here")).manifest.messages == 1
         await broker.snapshots.restore("here")

@@ -31,6 +31,7 @@ class EggTimer(TimedScheme):
     """Keeps messages with the property ``EGG_TIMER_MS`` in a dictionary."""
 
     name = "egg-timer"
+    due_properties = frozenset({EGG_TIMER_MS})
 
     def __init__(self, context: SchemeContext) -> None:
         super().__init__(context)

@@ -39,6 +39,15 @@ async def test_declaration_changes_an_existing_topic(tmp_path: Path) -> None:
         assert len(await receive(broker)) == 1
 
 
+async def test_a_start_writes_no_topic_that_has_not_changed(tmp_path: Path) -> None:
+    topics = (TopicDeclaration(name="wide", read_queues=16, write_queues=8),)
+    commits = []
+    for _ in range(2):
+        async with running_broker(tmp_path, topics=topics) as broker:
+            commits.append(broker.store.writer.commits)
+    assert commits[1] == 1, "the run itself"
+
+
 async def test_first_message_or_receiver_creates_the_topic() -> None:
     async with running_broker(topic_queues=3) as broker:
         await send(broker)

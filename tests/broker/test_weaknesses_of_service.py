@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from mocketmq.clock import Clock, this_moment, wall_us
 from mocketmq.errors import (
@@ -26,7 +25,6 @@ from mocketmq.message.message import Message
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
-from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
 from mocketmq_compat.delay import pending_reader
@@ -160,11 +158,7 @@ async def test_w13_a_send_has_one_answer_which_echoes_nothing(mode: StartDeliver
         assert b"do-not-repeat-this" not in everything
         assert b"do not repeat this body" not in everything
         sent = await send_in(api.emulator.broker, 1_000, queue=3)
-        assert sent.receipt == replace(
-            SendReceipt(*reply),
-            offset_message_id=sent.receipt.offset_message_id,
-            queue_id=1 if mode == "dongwo" else 3,
-        )
+        assert (sent.receipt.queue_id, sent.receipt.queue_offset) == (1 if mode == "dongwo" else 3, reply[2])
 
 
 async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(

@@ -1,6 +1,7 @@
 """A delay directory is made or changed by hand: each valid message is delivered exactly once."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,7 @@ def damaged(damage: Callable[[bytes], bytes], name: str = "") -> Callable[[Path,
     def make(root: Path, file: Made) -> None:
         place = file.put(root)
         place.write_bytes(damage(file.content))
+        os.utime(place, (0, 0))  # no program is writing it
         if name:
             place.rename(place.with_name(name))
 

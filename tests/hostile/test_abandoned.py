@@ -113,7 +113,7 @@ async def test_requests_of_a_disconnected_client_read_nothing(door: str) -> None
         for number in range(4):
             await send(broker, "kept", queue=number)
         await receive(broker, topic="other")  # creates the group
-        reader: Any = await database._idle.get()
+        reader: Any = await database.idle.get()
         fetch, reads = reader.execute_fetchall, list[str]()
 
         def noted(sql: str, *more: Any) -> Any:
@@ -124,7 +124,7 @@ async def test_requests_of_a_disconnected_client_read_nothing(door: str) -> None
         reader.execute_fetchall = noted
         leave = await DOORS[door](emulator)
         locks: Any = (broker.receiver._reading, emulator.http._answers.reading)
-        waiting: Any = database._idle._getters  # type: ignore[attr-defined]
+        waiting: Any = database.idle._getters  # type: ignore[attr-defined]
         memory: Any = emulator.remoting.hub.messages  # type: ignore[union-attr]
         try:
             await until(
@@ -134,7 +134,7 @@ async def test_requests_of_a_disconnected_client_read_nothing(door: str) -> None
             )
             await leave()
         finally:
-            database._idle.put_nowait(reader)
+            database.idle.put_nowait(reader)
         again: Any = []
         while len(again) < 4:  # a receive in progress returns its messages
             again += await receive(broker, wait_s=PATIENCE_S)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+CODEC = "mocketmq.codec"
+"""The module that a release has in C."""
 
 
 def compiled_modules() -> dict[str, Path]:
@@ -26,14 +28,15 @@ def compiled_modules() -> dict[str, Path]:
 
 def pytest_configure() -> None:
     """Import every module that should be compiled. Ends the run if one is not."""
-    files = {name: str(importlib.import_module(name).__file__) for name in compiled_modules()}
+    names = [*compiled_modules(), CODEC]
+    files = {name: str(importlib.import_module(name).__file__) for name in names}
     if found := {name: file for name, file in files.items() if not file.endswith(tuple(EXTENSION_SUFFIXES))}:
         pytest.exit(f"not compiled: {found}", pytest.ExitCode.USAGE_ERROR)
 
 
 def pytest_report_header() -> str:
     """Say what the tests run over."""
-    return f"{len(compiled_modules())} modules compiled by mypyc"
+    return f"{len(compiled_modules())} modules compiled by mypyc, and the codec"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

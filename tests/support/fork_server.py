@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, partial
-from importlib import import_module, reload
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -131,7 +131,7 @@ def _become_broker(asked: dict[str, Any], out: int, error: int, end: int) -> lis
     os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    reload(failpoint)  # its state was computed from another environment
+    failpoint.arm(os.environ.get(failpoint.ENVIRONMENT, ""))
     if notes := os.environ.get("TEST_SYNC_NOTES"):
         import_module("tests.crash.sync_notes").note_syncs(notes)
     arguments: list[str] = asked["arguments"]

@@ -37,7 +37,9 @@ def lock_names(*trees: ast.Module) -> set[str]:
     """Return the names of attributes that are an `asyncio.Lock` wherever these modules assign them."""
     locks, others = set[str](), set[str]()
     for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "asyncio.Lock":
+            locks.add(ast.unparse(node.target))
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = {each.attr for each in targets if isinstance(each, ast.Attribute)}
             is_lock = isinstance(node.value, ast.Call) and ast.unparse(node.value) == "asyncio.Lock()"
@@ -208,6 +210,29 @@ def test_no_compiled_module_has_cached_properties() -> None:
         file for file in compiled_modules().values() if "cached_property" in (ROOT / file).read_text("utf-8")
     ]
     assert not found, "compute it in the constructor, or declare the class in a module that stays Python"
+
+
+def replaced_in_loops(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each variable that a loop iterates over and assigns."""
+    for loop in ast.walk(tree):
+        if isinstance(loop, ast.For | ast.AsyncFor) and isinstance(loop.iter, ast.Name):
+            for node in (node for statement in loop.body for node in ast.walk(statement)):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == loop.iter.id:
+                    yield node.lineno, node.id
+
+
+def test_no_compiled_loop_replaces_what_it_iterates_over() -> None:
+    found = [
+        f"{file}:{line}: {name}"
+        for file in compiled_modules().values()
+        for line, name in replaced_in_loops(trees()[file])
+    ]
+    assert not found, "use another variable, because a compiled loop would continue with the new value"
+
+
+def test_such_a_loop_is_found() -> None:
+    source = "for each in found:\n    if each:\n        found = each.others\n    others = found\n"
+    assert [*replaced_in_loops(ast.parse(source))] == [(3, "found")]
 
 
 def test_no_compiled_module_asks_for_the_attributes_of_an_object() -> None:

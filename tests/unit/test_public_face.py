@@ -110,6 +110,7 @@ def test_importing_mocketmq_imports_nothing_else() -> None:
             "Settings",
             {
                 *(
+                    "codec",
                     "duration",
                     "errors",
                     "invisible_time",

@@ -19,6 +19,7 @@ ROOMS = {
     "base": {
         "mocketmq",
         "mocketmq.clock",
+        "mocketmq.codec",
         "mocketmq.columns",
         "mocketmq.compiled",
         "mocketmq.delay_limits",

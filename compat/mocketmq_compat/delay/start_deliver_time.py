@@ -48,6 +48,9 @@ from mocketmq.message.properties import (
 )
 from mocketmq.settings import StartDeliverMode
 
+DUE_PROPERTIES: Final = frozenset({START_DELIVER_TIME, *TIMERS})
+"""The properties that set a due time."""
+
 _LONG: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _A_LONG: Final = "a whole number of 64 bits"

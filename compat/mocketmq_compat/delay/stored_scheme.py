@@ -46,7 +46,7 @@ from mocketmq_compat.delay.parked_message import content_of, entry_of
 from mocketmq_compat.delay.pending_entries import PendingEntries
 from mocketmq_compat.delay.pending_reader import DueMessages, PendingReader
 from mocketmq_compat.delay.staged_records import StagedRecords
-from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
+from mocketmq_compat.delay.start_deliver_time import DUE_PROPERTIES, StartDeliverTime
 from mocketmq_compat.delay.store import DelayStore
 
 _SETTLED_EARLY: Final = (
@@ -70,6 +70,8 @@ class StoredScheme(TimedScheme):
 
     ``fires_at`` maps a due time to the time at which the scheme delivers, by default the same.
     """
+
+    due_properties = DUE_PROPERTIES
 
     def __init__(
         self,

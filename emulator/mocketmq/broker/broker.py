@@ -23,7 +23,8 @@ from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
-from mocketmq.broker.inspection.pending import PendingMessages, Recalls
+from mocketmq.broker.inspection.pending import PendingMessages
+from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions

@@ -5,8 +5,6 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from mocketmq.calling.call import (
     OPEN_ACCESS,
     ClusterAccess,
@@ -43,9 +41,10 @@ class Answer(NamedTuple):
 
 def signed(command: Command, credentials: Credentials) -> Command:
     """Sign the request with these credentials."""
-    command = replace(command, ext={**command.ext, ACCESS_KEY: credentials.access_key})
+    command.ext = {**command.ext, ACCESS_KEY: credentials.access_key}
     signature = sign(credentials.secret, next(contents(command))).decode()
-    return replace(command, ext={**command.ext, SIGNATURE: signature})
+    command.ext = {**command.ext, SIGNATURE: signature}
+    return command
 
 
 class ClientConnection:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mocketmq.broker.registry.brokers import RegisteredBroker
-from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, QueuesAtBroker, Topic
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.registry.topic_config import QueuesAtBroker
 from mocketmq.errors import TopicNotFoundError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError

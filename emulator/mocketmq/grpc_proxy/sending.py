@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from mocketmq.broker.inspection.pending import recall_handle_of
+from mocketmq.broker.inspection.recalls import recall_handle_of
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.sending.queue_choice import queue_of_group
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us

@@ -7,15 +7,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.access.needs import Action
-from mocketmq.broker.registry.topic import (
-    ABSENT,
-    MAX_LITE_EXPIRATION,
-    PLAIN,
-    QueuesAtBroker,
-    Topic,
-    permission_bits,
-    permission_letters,
-)
+from mocketmq.broker.registry.topic import Topic, permission_bits, permission_letters
+from mocketmq.broker.registry.topic_config import ABSENT, MAX_LITE_EXPIRATION, PLAIN, QueuesAtBroker
 from mocketmq.errors import BrokerNotFoundError, InvalidArgumentError, NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.access import every, on_topic
 from mocketmq.http_api.answer_fields import answer_from

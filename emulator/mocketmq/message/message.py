@@ -2,8 +2,6 @@
 
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, UNIQ_KEY, encode_properties, tag_hash
 
@@ -29,49 +27,105 @@ RecordKind = Literal[
 """Kind of a record of the store. docs/messages.md explains each kind."""
 
 
-class Template(msgspec.Struct):
+class Template:
     """The topic whose settings an auto-created topic copies, and the maximum number of its queues.
 
     Source: docs/protocol/remoting.md §7.3.
     """
 
-    topic: str
-    queues: int
+    __slots__ = ("queues", "topic")
+
+    def __init__(self, topic: str, queues: int) -> None:
+        self.topic = topic
+        self.queues = queues
 
 
-class Message(msgspec.Struct):
-    """A message as a producer sends it, independent of the protocol."""
+class Message:
+    """A message as a producer sends it, independent of the protocol.
 
-    topic: str
-    body: bytes
-    properties: dict[str, str] = {}
-    queue_id: int | None = None  # None: the broker picks one
-    flag: int = 0
-    sys_flag: int = 0
-    born_us: int | None = None  # None: use the store time
-    born_host: str = "127.0.0.1:0"
-    reconsume_times: int = 0
-    max_reconsume_times: int | None = None  # for a retry sent by a client; None: the group's
-    template: Template | None = None  # None: use the settings for topics created on first use
-    door: str | None = None  # the front door that accepted it, as named in fault rules
-    delay_us: int | None = None  # a delay beyond RocketMQ's timers, already checked by the door
+    Without ``queue_id``, the broker picks a queue. Without ``born_us``, the store time is used.
+    ``max_reconsume_times`` belongs to a retry sent by a client; None stands for the group's. Without
+    ``template``, a topic created on first use has the usual settings. ``door`` is the front door that
+    accepted the message, as named in fault rules. ``delay_us`` is a delay beyond RocketMQ's timers, already
+    checked by the door.
+    """
+
+    __slots__ = (
+        *("body", "born_host", "born_us", "delay_us", "door", "flag", "max_reconsume_times", "properties"),
+        *("queue_id", "reconsume_times", "sys_flag", "template", "topic"),
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes,
+        properties: dict[str, str] | None = None,
+        queue_id: int | None = None,
+        flag: int = 0,
+        sys_flag: int = 0,
+        born_us: int | None = None,
+        born_host: str = "127.0.0.1:0",
+        reconsume_times: int = 0,
+        max_reconsume_times: int | None = None,
+        template: Template | None = None,
+        door: str | None = None,
+        delay_us: int | None = None,
+    ) -> None:
+        self.topic = topic
+        self.body = body
+        self.properties: dict[str, str] = {} if properties is None else properties
+        self.queue_id = queue_id
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.born_us = born_us
+        self.born_host = born_host
+        self.reconsume_times = reconsume_times
+        self.max_reconsume_times = max_reconsume_times
+        self.template = template
+        self.door = door
+        self.delay_us = delay_us
 
 
-class Draft(msgspec.Struct):
-    """A message ready to be appended; the writer adds offsets and store time."""
+class Draft:
+    """A message ready to be appended; the writer adds offsets and store time.
 
-    body: bytes
-    properties: str
-    tag_hash: int
-    unique_key: str
-    born_us: int | None
-    born_host: str
-    flag: int
-    sys_flag: int
-    reconsume_times: int
-    prepared_offset: int | None = None  # log offset of a committed message's half message
-    door: str | None = None  # the front door that accepted it; None: unknown
-    stored_us: int | None = None  # the store time of a seeded message; None: now
+    ``prepared_offset`` is the log offset of a committed message's half message. ``door`` is the front door
+    that accepted the message; None if it is unknown. ``stored_us`` is the store time of a seeded message;
+    None stands for now.
+    """
+
+    __slots__ = (
+        *("body", "born_host", "born_us", "door", "flag", "prepared_offset", "properties", "reconsume_times"),
+        *("stored_us", "sys_flag", "tag_hash", "unique_key"),
+    )
+
+    def __init__(
+        self,
+        body: bytes,
+        properties: str,
+        tag_hash: int,
+        unique_key: str,
+        born_us: int | None,
+        born_host: str,
+        flag: int,
+        sys_flag: int,
+        reconsume_times: int,
+        prepared_offset: int | None = None,
+        door: str | None = None,
+        stored_us: int | None = None,
+    ) -> None:
+        self.body = body
+        self.properties = properties
+        self.tag_hash = tag_hash
+        self.unique_key = unique_key
+        self.born_us = born_us
+        self.born_host = born_host
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.reconsume_times = reconsume_times
+        self.prepared_offset = prepared_offset
+        self.door = door
+        self.stored_us = stored_us
 
 
 class StoredMessage(NamedTuple):

@@ -6,6 +6,7 @@ Sources: MessageConst.java and MessageDecoder.java of RocketMQ 4.9.8; docs/proto
 from functools import lru_cache
 from typing import Final
 
+from mocketmq.codec import write_properties
 from mocketmq.errors import IllegalMessageError, StoreDamagedError, shorten
 
 CHECK_IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
@@ -91,6 +92,9 @@ def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BY
     Raises IllegalMessageError for properties that RocketMQ's decoder would silently drop, because a name or
     value is empty or contains a separator, and for more than ``limit`` bytes.
     """
+    written = write_properties(properties, limit)
+    if written is not None:
+        return written
     text = _NEXT.join((*map(_KEY_VALUE.join, properties.items()), ""))
     count = len(properties)
     if text.count(_KEY_VALUE) != count or text.count(_NEXT) != count:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from msgspec.structs import replace
-
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.errors import InjectedError, QueueNotFoundError, as_emulator_error
@@ -15,10 +13,11 @@ from mocketmq.faults.injector import Unanswered
 from mocketmq.histogram import Histogram
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.remoting.access_rule import Guard
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect, Lane
 from mocketmq.remoting.queue_numbers import at_broker, numbered
-from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response, refused
+from mocketmq.remoting.request import LongPoll, Reply, Request, refused
 from mocketmq.remoting.request_attributes import DOOR, operations, request_attributes
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command
@@ -145,7 +144,7 @@ class Dispatcher:
                 return False
             respond = partial(_end_turn, lane, effect, respond)
         try:
-            calls = map(partial(self._call, request, channel, may_wait=False), commands)
+            calls = [self._call(request, channel, command, may_wait=False) for command in commands]
             has_begun = request.fast_path(calls, respond)
         except Exception:  # noqa: BLE001 - the handler raises the same error
             has_begun = False
@@ -185,7 +184,7 @@ class Dispatcher:
         if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
             given = refusal.answer  # if the handler itself refused the send, keep its refusal
             is_stored = given.code == ResponseCode.SUCCESS
-            response = replace(given, code=response.code, remark=response.remark) if is_stored else given
+            response = Response(given.ext, given.body, response.code, response.remark) if is_stored else given
         return response
 
     async def _serve_with_faults(
@@ -229,14 +228,15 @@ class Dispatcher:
             mapping = topic.mapping_at(call.channel.share.position) if topic else None
             if mapping is not None:
                 header = request.reader.read(call.command.ext)
-                return await request.logical(replace(call, header=header), mapping, request.handler)
+                return await request.logical(call.with_header(header), mapping, request.handler)
         return await request.handler(call)
 
     def _call(
         self, request: Request, channel: RemotingChannel, command: Command, *, may_wait: bool
     ) -> RemotingCall[Any]:
         is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
-        header = request.reader.read(command.ext)
+        values = command.values
+        header = request.reader.read(command.ext) if values is None else request.header(*values)
         if self._is_cluster:
             header = numbered(header, channel.share, self._broker.registry.topics)
         return RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
@@ -255,7 +255,7 @@ class Dispatcher:
         codes = [response.code for response in responses]
         for code in set(codes):
             self._count(share, run[0], code, times=codes.count(code))
-        return list(map(_answer, run, responses))
+        return [_answer(command, response) for command, response in zip(run, responses, strict=True)]
 
     def _count(
         self, share: BrokerShare, command: Command, code: int, *, was_held: bool = False, times: int = 1

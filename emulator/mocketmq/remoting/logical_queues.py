@@ -16,7 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mocketmq.broker.registry.static_topic import MappingItem, QueueMapping, item_at
-from mocketmq.remoting.request import Handler, RemotingCall, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Handler
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 from mocketmq.remoting.wire.pull_flags import COMMIT_OFFSET, SUSPEND
 from mocketmq.store.queue import Queue
@@ -42,7 +43,8 @@ async def send(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler)
     if "queueOffset" not in response.ext:
         return response
     offset = queue.leader.logical_offset(int(response.ext["queueOffset"]))
-    return replace(response, ext={**response.ext, "queueId": str(number), "queueOffset": str(offset)})
+    ext = {**response.ext, "queueId": str(number), "queueOffset": str(offset)}
+    return Response(ext, response.body, response.code, response.remark)
 
 
 async def pull(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
@@ -81,7 +83,7 @@ async def pull(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler)
         "offsetDelta": str(begins.start),
     }
     is_own = code == ResponseCode.SUCCESS and item.broker == mapping.broker
-    return replace(response, ext=ext, code=code, remark=response.remark if is_own else None)
+    return Response(ext, response.body, code, response.remark if is_own else None)
 
 
 async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handler) -> Response:
@@ -96,7 +98,7 @@ async def commit(call: RemotingCall[Any], mapping: QueueMapping, handler: Handle
     for before in queue.items[: queue.items.index(item)]:
         passed = _queue_of(call, before)
         header = replace(call.header, queue_id=passed.queue_id, commit_offset=passed.next_offset)
-        await handler(replace(call, header=header))
+        await handler(call.with_header(header))
     return response
 
 
@@ -132,7 +134,7 @@ async def search(call: RemotingCall[Any], mapping: QueueMapping, handler: Handle
 async def _newest_since(call: RemotingCall[Any], queue: LogicalQueue, handler: Handler) -> MappingItem:
     """The newest queue with a message stored at or before the time, or the first queue if there is none."""
     header = replace(call.header, timestamp=call.header.timestamp + 1, boundary_type="lower")
-    after = replace(call, header=header)
+    after = call.with_header(header)
     for item in reversed(queue.items):
         if _offset_in(await handler(_at(after, item))) > _queue_of(call, item).min_offset:
             return item
@@ -183,7 +185,7 @@ def _at(call: RemotingCall[Any], item: MappingItem, **changes: object) -> Remoti
             f" {registered.trouble}",
         )
     number = registered.share.number_of(call.header.topic, item.queue_id)
-    return replace(call, header=replace(call.header, queue_id=number, **changes))
+    return call.with_header(replace(call.header, queue_id=number, **changes))
 
 
 def _queue_of(call: RemotingCall[Any], item: MappingItem) -> Queue:

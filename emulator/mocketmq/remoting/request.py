@@ -1,53 +1,19 @@
 """Declarations of requests, and the arguments and results of their handlers."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-import msgspec
-
-from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.static_topic import QueueMapping
 from mocketmq.errors import EmulatorError, as_emulator_error
 from mocketmq.remoting.access_rule import AccessRule
-from mocketmq.remoting.channel import RemotingChannel
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.lane import Effect
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode, code_of
-from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.codes import RequestCode, code_of
 from mocketmq.remoting.wire.header import HeaderReader, NoHeader, RequestHeader
 from mocketmq.rocketmq_versions import V5_0_0
-from mocketmq.settings import Settings
-
-HeaderT = TypeVar("HeaderT")
-
-
-class RemotingCall(msgspec.Struct, Generic[HeaderT], frozen=True):
-    """A request and its context.
-
-    The handler must not change anything for an unauthorized sender. If ``may_wait`` is false, a long poll is
-    answered at once, because too many are waiting.
-    """
-
-    broker: Broker
-    settings: Settings
-    channel: RemotingChannel
-    command: Command
-    header: HeaderT
-    is_authorized: bool = True
-    may_wait: bool = True
-
-
-class Response(msgspec.Struct, frozen=True):
-    """A handler's result. Every value of ``ext`` must be text, because clients expect that."""
-
-    ext: Mapping[str, str] = MappingProxyType({})
-    body: bytes = b""
-    code: int = ResponseCode.SUCCESS
-    remark: str | None = None
-
 
 Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 """Serves a request. To refuse the request, it raises an EmulatorError."""
@@ -56,10 +22,9 @@ _H = TypeVar("_H", bound=Handler)
 
 Reply = Callable[[Sequence[Response]], None]
 """Sends the responses to a run of requests on the fast path, in their order."""
-FastPath = Callable[[Iterable[RemotingCall[Any]], Reply], bool]
+FastPath = Callable[[Sequence[RemotingCall[Any]], Reply], bool]
 """Begins a run of plain requests without waiting. For any other run it returns False without any effect.
 
-Each RemotingCall is created only when the iteration reaches it, which raises an error for an invalid request.
 All errors are ignored, because the handler is then called for each request, and raises the same error.
 """
 

@@ -74,6 +74,7 @@ class SchemeSet:
         self._lines = lines
         self._all: list[DelayScheme] = []
         self.all_timed: list[TimedScheme] = []  # the schemes for absolute due times
+        self.due_properties: frozenset[str] = frozenset()  # without any of these, no scheme claims a message
         self.on_kept: Callable[[StoredMessage], None] | None = None
         self.on_cancelled: Callable[[StoredMessage], None] | None = None
 
@@ -84,6 +85,7 @@ class SchemeSet:
         self._all.append(scheme)
         if isinstance(scheme, TimedScheme):
             self.all_timed.append(scheme)
+            self.due_properties |= scheme.due_properties
 
     def __iter__(self) -> Iterator[DelayScheme]:
         return iter(self._all)

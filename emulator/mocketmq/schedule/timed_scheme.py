@@ -15,9 +15,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
-from msgspec.structs import replace
-
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import RefusedError
 from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
@@ -33,6 +30,7 @@ from mocketmq.schedule.scheme import (
     SchemeContext,
     pending_in,
 )
+from mocketmq.schedule.send_receipt import SendReceipt
 from mocketmq.settings import Settings
 from mocketmq.store.batch import Batch
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
@@ -42,14 +40,6 @@ _SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"
 _CANCELLED = "INSERT INTO interventions VALUES (?, ?, ?)"
 _SETTLED = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
 _CLEARED = "SELECT 1 FROM timed_messages WHERE number = ? AND key_hash = ? AND outcome = 'cleared'"
-
-
-class SendReceipt(msgspec.Struct, frozen=True, gc=False):
-    """The position of a record as reported to the sender, with the fields of RocketMQ's response."""
-
-    offset_message_id: str
-    queue_id: int
-    queue_offset: int
 
 
 class NewestPage(NamedTuple):
@@ -77,6 +67,9 @@ class TimedScheme(DelayScheme):
     A scheme also implements the abstract methods of :class:`~mocketmq.schedule.scheme.DelayScheme`. A timed
     scheme has no levels, so its page of a level is empty.
     """
+
+    due_properties: frozenset[str]
+    """The properties that ``due_us`` reads. It is not called for messages without any of them."""
 
     def __init__(self, context: SchemeContext) -> None:
         self.context = context
@@ -270,7 +263,7 @@ class TimedScheme(DelayScheme):
     def _due(self, batch: Batch, message: StoredMessage) -> tuple[DueMessage, Draft]:
         number, draft = message.log_offset, draft_of(message)
         if draft.sys_flag & COMMITTED_FLAG and number < batch.next_log_offset:
-            draft = replace(draft, prepared_offset=number)
+            draft.prepared_offset = number
         queue = self.context.topics.queue(message.real_queue_key or 0)
         return DueMessage(queue, number, None, message.store_us, message.due_us or 0), draft
 

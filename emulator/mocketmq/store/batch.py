@@ -14,6 +14,7 @@ from mocketmq.store.write_connection import TransactionSize
 _DUE_US: Final = StoredMessage._fields.index("due_us")
 _DOOR: Final = StoredMessage._fields.index("door")
 _USUAL: Final = StoredMessage._fields[:_DUE_US] + StoredMessage._fields[_DOOR:]
+_NO_LINKS: Final = (None, None, None, None)
 INSERT_MESSAGE: Final = f"INSERT INTO messages ({','.join(_USUAL)}) VALUES ({','.join('?' * len(_USUAL))})"
 INSERT_DELAYED: Final = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
 _COPY_MESSAGE: Final = """
@@ -89,7 +90,7 @@ class Batch:
         log_offset, queue_offset = self._place(queue, len(draft.body))
         store_us = self.now_us if draft.stored_us is None else draft.stored_us
         prepared_offset = draft.prepared_offset
-        stored = StoredMessage(
+        start = (
             log_offset,
             queue.key,
             queue_offset,
@@ -104,15 +105,12 @@ class Batch:
             draft.tag_hash,
             draft.reconsume_times,
             draft.unique_key,
-            due_us,
-            real_queue_key,
-            parked_offset,
-            prepared_offset,
-            draft.door,
-            kind,
         )
-        if due_us is None and real_queue_key is None and parked_offset is None and prepared_offset is None:
-            self.execute(INSERT_MESSAGE, stored[:_DUE_US] + stored[_DOOR:])
+        links = (due_us, real_queue_key, parked_offset, prepared_offset)
+        end = (draft.door, kind)
+        stored = tuple.__new__(StoredMessage, start + links + end)  # half the time of its own constructor
+        if links == _NO_LINKS:
+            self.execute(INSERT_MESSAGE, start + end)
         else:
             self.execute(INSERT_DELAYED, stored)
         return stored

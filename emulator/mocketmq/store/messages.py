@@ -88,7 +88,7 @@ async def messages_at(
         marks = ",".join("?" * len(some))
         sql = f"SELECT * FROM messages WHERE log_offset IN ({marks})"
         for row in await database.rows(sql, some, are_few=are_few):
-            found[row[0]] = StoredMessage._make(row)
+            found[row[0]] = tuple.__new__(StoredMessage, row)
     return found
 
 
@@ -209,7 +209,7 @@ async def run_of_messages(
                     break
     values = (queue.key, start, end, *hashes, limit)
     rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
-    messages = list(map(StoredMessage._make, rows))
+    messages = [tuple.__new__(StoredMessage, row) for row in rows]  # quicker than `_make`
     cut = messages[-1].queue_offset + 1 if len(messages) == limit else end
     total = sum(len(message.body) for message in messages)
     others = sum(len(message.properties) for message in messages) + len(messages) * (

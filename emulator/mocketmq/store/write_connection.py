@@ -18,53 +18,27 @@ connection's cache. The event loop runs both itself, except when that could hold
 """
 
 import asyncio
-import itertools
-import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 import aiosqlite
 
-from mocketmq.clock import steady_us
-from mocketmq.failpoint import pass_point
-
-try:
-    from resource import RUSAGE_THREAD, getrusage
-except ImportError:  # only Linux and FreeBSD count for each thread
-    getrusage = None  # type: ignore[assignment]
+from mocketmq.store.transacting_connection import TRANSACTION, TransactingConnection
+from mocketmq.store.transaction_runner import Rows
 
 QUICK_ROWS: Final = 768
 QUICK_BYTES: Final = 256 << 10
 """Maximum numbers of rows, and of bytes in bodies, of a transaction on the event loop: 2 to 4 ms. Enough for
 a batch of the timer, whose deliveries have two rows each."""
-SLOW_US: Final = 5_000
-"""Duration of a transaction from which the file system counts as slow."""
-SLOW_COMMIT_US: Final = 2 * SLOW_US
-"""The same for the commit of a transaction in the thread. Each of the thread's calls into SQLite may wait for
-the interpreter's lock for the 5 ms of ``sys.getswitchinterval``, and a transaction has many calls."""
 SUSPECT: Final = 100
 """Number of transactions, and of reads, that use a thread after a slow one of either kind."""
 READING_US: Final = 2_000
 """Time for reads in one iteration of the event loop, after which further reads use threads."""
 
-TRANSACTION: Final = "-- transaction"
-_LOCK_WAIT_MS: Final = 5_000
 _PRIMARY_CODE: Final = 0xFF
-_calls: Final = itertools.count()
-_TOGETHER: Final = (32, 8)
-"""Numbers of rows inserted by one statement. SQLite before 3.32 accepts at most 999 values."""
-_VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
-
-Rows = Sequence[Sequence[Any]]
-
-
-def times_blocked() -> int:
-    """How often this thread has waited for anything but the CPU; a new number if the system does not say."""
-    return next(_calls) if getrusage is None else getrusage(RUSAGE_THREAD).ru_nvcsw
 
 
 class TransactionSize(NamedTuple):
@@ -74,80 +48,6 @@ class TransactionSize(NamedTuple):
     """Bytes of the bodies of messages, written or copied."""
     is_sweep: bool = False
     """Whether a statement may change many rows."""
-
-
-class TransactingConnection(sqlite3.Connection):
-    """A connection that runs a whole transaction in one call, so that aiosqlite switches threads once.
-
-    ``took_us`` is the duration of the last transaction or ``read``. ``has_stalled`` is True if the file
-    system held up the work.
-    """
-
-    took_us = 0
-    has_stalled = False
-    _commit_us = 0
-
-    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        """Like sqlite3's. For ``TRANSACTION``, run ``parameters`` as statements, and wait for locks."""
-        if sql != TRANSACTION:
-            return super().executemany(sql, parameters)
-        self.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
-        try:
-            self.transact(parameters)
-            self.has_stalled = self._commit_us > SLOW_COMMIT_US
-        finally:
-            self.execute("PRAGMA busy_timeout=0")
-        return self.cursor()
-
-    def transact(self, statements: Sequence[tuple[str, Rows]]) -> None:
-        """Run each statement once for each of its rows, as one transaction. Does not wait for locks."""
-        began_us, blocked = steady_us(), times_blocked()
-        try:
-            self.execute("BEGIN")  # sqlite3 begins a transaction by itself only before some statements
-            for statement, rows in statements:
-                self._run(statement, rows)
-                pass_point("writer.writing")
-            pass_point("writer.written")
-            committing_us = steady_us()
-            self.commit()
-            self._commit_us = steady_us() - committing_us
-        except BaseException:
-            self.rollback()
-            raise
-        finally:
-            self._judge(began_us, blocked)
-
-    def read(self, sql: str, parameters: Sequence[object]) -> list[Any]:
-        """Return the rows that ``sql`` selects. Does not wait for locks."""
-        began_us, blocked = steady_us(), times_blocked()
-        try:
-            return self.execute(sql, parameters).fetchall()
-        finally:
-            self._judge(began_us, blocked)
-
-    def _judge(self, began_us: int, blocked: int) -> None:
-        """Set ``took_us`` and ``has_stalled``, given the start and the count of blocks at that time."""
-        self.took_us = steady_us() - began_us
-        self.has_stalled = self.took_us > SLOW_US and times_blocked() != blocked
-
-    def _run(self, statement: str, rows: Rows) -> None:
-        """Insert several rows per call, because each call into SQLite releases and reacquires the GIL."""
-        done = 0
-        for count in _TOGETHER:
-            together = _of_many(statement, count)
-            while together is not None and len(rows) - done >= count:
-                self.execute(together, [*itertools.chain.from_iterable(rows[done : done + count])])
-                done += count
-        super().executemany(statement, rows[done:])
-
-
-@cache
-def _of_many(statement: str, count: int) -> str | None:
-    """The statement for ``count`` rows; None if the statement has parameters outside of its ``VALUES``."""
-    found = _VALUES.findall(statement)
-    if len(found) != 1 or found[0].count("?") != statement.count("?"):
-        return None
-    return _VALUES.sub(lambda row: "VALUES " + ",".join([row[1]] * count), statement)
 
 
 @dataclass(eq=False, repr=False)
@@ -164,6 +64,7 @@ class WriteConnection:
     _shared: asyncio.LifoQueue[aiosqlite.Connection] | None
 
     def __post_init__(self) -> None:
+        self._runner = self._direct.runner
         self._suspected = 0  # number of further transactions that use a thread
         self._suspected_reads = 0  # the same for reads, counted separately because they may come from memory
         self._reading_us = 0  # time spent in reads in this iteration of the event loop
@@ -176,33 +77,32 @@ class WriteConnection:
         """Keep transactions from running inside the context."""
         return self._writing
 
-    async def run(self, statements: Sequence[tuple[str, Rows]], count: int, size: TransactionSize) -> None:
-        """Run each statement once for each of its rows, as one transaction. Raises sqlite3.Error.
-
-        ``count`` is the number of all rows.
-        """
-        if self.run_at_once(statements, count, size):
+    async def run(self, statements: Mapping[str, Rows], size: TransactionSize) -> None:
+        """Run each statement once for each of its rows, as one transaction. Raises sqlite3.Error."""
+        if self.run_at_once(statements, size):
             return
-        if self._shared is not None and _is_small(count, size):
+        pairs = _with_rows(statements)
+        if self._shared is not None and _is_small(pairs, size):
             connection = await self._shared.get()
             try:
                 if not self._writing.locked():
-                    self._direct.transact(statements)
+                    self._runner.run(self._direct, pairs)
                     return
             finally:
                 self._shared.put_nowait(connection)
         async with self._writing:
-            await self._connection.executemany(TRANSACTION, statements)
-        if _is_small(count, size):
+            await self._connection.executemany(TRANSACTION, pairs)
+        if _is_small(pairs, size):
             self._suspected = max(0, self._suspected - 1)
             self._judge()
 
-    def run_at_once(self, statements: Sequence[tuple[str, Rows]], count: int, size: TransactionSize) -> bool:
+    def run_at_once(self, statements: Mapping[str, Rows], size: TransactionSize) -> bool:
         """Like ``run``, on this thread. Returns False, and does nothing, if that could hold up the loop."""
-        if self._suspected or not _is_small(count, size) or self._writing.locked() or self._is_read:
+        pairs = _with_rows(statements)
+        if self._suspected or not _is_small(pairs, size) or self._writing.locked() or self._is_read:
             return False
         try:
-            self._direct.transact(statements)
+            self._runner.run(self._direct, pairs)
         except sqlite3.OperationalError as error:
             self._check_is_locked(error)
             return False
@@ -221,13 +121,13 @@ class WriteConnection:
             self._suspected_reads -= 1
             return None
         try:
-            rows = self._direct.read(sql, parameters)
+            rows = self._runner.read(self._direct, sql, parameters)
         except sqlite3.OperationalError as error:
             self._check_is_locked(error)
             return None
         if not self._reading_us:
             asyncio.get_running_loop().call_soon(self._begin_turn)
-        self._reading_us += self._direct.took_us + 1
+        self._reading_us += self._runner.took_us + 1
         self._judge()
         return rows
 
@@ -241,12 +141,18 @@ class WriteConnection:
         self._suspect()
 
     def _judge(self) -> None:
-        if self._direct.has_stalled and self._shared is None:
+        if self._runner.has_stalled and self._shared is None:
             self._suspect()
 
     def _suspect(self) -> None:
         self._suspected = self._suspected_reads = SUSPECT
 
 
-def _is_small(count: int, size: TransactionSize) -> bool:
+def _with_rows(statements: Mapping[str, Rows]) -> list[tuple[str, Rows]]:
+    """The statements that have rows."""
+    return [(statement, rows) for statement, rows in statements.items() if rows]
+
+
+def _is_small(pairs: Sequence[tuple[str, Rows]], size: TransactionSize) -> bool:
+    count = sum([len(rows) for _, rows in pairs])
     return not size.is_sweep and count <= QUICK_ROWS and size.body_bytes <= QUICK_BYTES

@@ -220,7 +220,7 @@ class Writer:
         self._is_committing = True
         try:
             if failure is None:
-                self._succeed(formed, began_us)
+                self._succeed(formed, began_us, syncs_at_once=True)
             else:
                 self._fail(formed, failure)
         except Exception as error:  # noqa: BLE001 - raised in the task, the end of which stops the broker
@@ -274,14 +274,14 @@ class Writer:
                 return
             await asyncio.sleep(0)
 
-    def _succeed(self, formed: Formed, began_us: int) -> None:
+    def _succeed(self, formed: Formed, began_us: int, *, syncs_at_once: bool = False) -> None:
         batch, told, promises, _ = formed
         pass_point("writer.committed")
         if batch.rows:
             self._syncs.committed()
         self._apply(batch, steady_us() - began_us)
         tell(told)
-        self._syncs.keep(promises)
+        self._syncs.keep(promises, at_once=syncs_at_once)
 
     def _fail(self, formed: Formed, error: Exception) -> None:
         batch, told, promises, _ = formed

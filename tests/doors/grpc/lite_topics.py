@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mocketmq.app import Emulator
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
-from mocketmq.broker.registry.topic import PLAIN
+from mocketmq.broker.registry.topic_config import PLAIN
 from mocketmq.grpc_proxy.clients import LITE_PUSH_CONSUMER
 from tests.support.grpc import GrpcClient, Telemetry, grpc_client
 from tests.support.patience import PATIENCE_S

@@ -8,7 +8,7 @@ import pytest
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from mocketmq.app import Emulator
-from mocketmq.broker.registry.topic import QueuesAtBroker
+from mocketmq.broker.registry.topic_config import QueuesAtBroker
 from mocketmq.errors import ListenError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.grpc_proxy.messages import message_class

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mocketmq.app import Emulator
-from mocketmq.broker.registry.topic import LITE_EXPIRATION
+from mocketmq.broker.registry.topic_config import LITE_EXPIRATION
 from mocketmq.errors import IllegalMessageError, StoreUnavailableError
 from mocketmq.message.message import Message
 from mocketmq.settings import GroupDeclaration, TopicDeclaration

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
-from mocketmq.broker.registry.topic import LITE_EXPIRATION
+from mocketmq.broker.registry.topic_config import LITE_EXPIRATION
 from mocketmq.grpc_proxy.clients import LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER
 from mocketmq.grpc_proxy.messages import message_class
 from tests.doors.grpc.lite_topics import (

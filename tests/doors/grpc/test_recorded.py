@@ -9,7 +9,8 @@ from grpclib.const import Cardinality
 from msgspec.structs import replace
 
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
-from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic_config import PLAIN
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import message_class
 from tests.clients.features import GRPC_CLIENTS

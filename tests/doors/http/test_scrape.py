@@ -75,6 +75,7 @@ async def test_one_scrape_is_made_at_a_time(api: Api, monkeypatch: pytest.Monkey
     assert most == 1
 
 
+@pytest.mark.interpreted
 async def test_a_send_pays_three_calls_for_the_metrics(api: Api) -> None:
     broker = api.emulator.broker
     await broker.sender.send(Message("orders", b"first", {}))

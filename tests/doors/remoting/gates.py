@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mocketmq.remoting.request import Handler, RemotingCall, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Handler
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import TopicHeader
 from tests.support.patience import PATIENCE_S

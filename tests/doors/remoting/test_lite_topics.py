@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mocketmq.broker.lite.subscriptions import LiteStart
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
-from mocketmq.broker.registry.topic import PLAIN
+from mocketmq.broker.registry.topic_config import PLAIN
 from mocketmq.message.message import Message
 from tests.support.remoting import Remoting
 

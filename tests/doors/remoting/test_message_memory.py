@@ -115,6 +115,7 @@ async def test_clients_that_read_too_little_are_closed_while_others_wait() -> No
     await waiting
 
 
+@pytest.mark.interpreted
 async def test_a_request_is_refused_after_a_long_wait_and_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -194,6 +194,7 @@ async def timed(remoting: Remoting) -> int:
     return start_us // 1_000 + 1_000
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("server_version", [V4_9_8, V5_0_0])
 @pytest.mark.parametrize(
     ("after_ms", "nearest", "lower", "upper"),

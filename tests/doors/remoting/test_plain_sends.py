@@ -15,9 +15,9 @@ from mocketmq.remoting.listening.requests_in_progress import ConnectionLimits
 from mocketmq.remoting.requests import sending
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord
-from mocketmq.store import write_connection
+from mocketmq.store import transaction_runner
 from mocketmq.store.batch import INSERT_MESSAGE
-from mocketmq.store.write_connection import Rows
+from mocketmq.store.transaction_runner import Rows
 from tests.doors.remoting.gates import ROUTE, Watched, until
 from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, header, pulled, sent
 from tests.support.brokers import TOPIC
@@ -88,7 +88,7 @@ async def test_plain_send_is_served_without_a_task(
 async def test_lone_send_is_committed_without_a_turn_of_the_writer(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_connection, "SLOW_US", 60 * US_PER_S)  # this machine's disk may stall
+    monkeypatch.setattr(transaction_runner, "SLOW_US", 60 * US_PER_S)  # this machine's disk may stall
     await sent(remoting.client)  # creates the topic
     database, turns = remoting.broker.store.database, list[int]()
     transact = database.transact

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic_config import PLAIN
 from tests.doors.remoting import recorded
 from tests.doors.remoting.popping import ACK, POP, ack, ack_all, change, messages, pop, pop_of
 from tests.doors.remoting.producing import BATCH, V1, V2, batch, pulled, refused, sent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.inspection.pending import RecallHandle
+from mocketmq.broker.inspection.recalls import RecallHandle
 from mocketmq.clock import wall_us
 from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, pulled, sent
 from tests.support.brokers import TOPIC, S

@@ -64,6 +64,7 @@ def as_it_is(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remoting.broker.clock, "from_wall", lambda instant_us: instant_us)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("after_s", "force", "offset"),
     [
@@ -89,6 +90,7 @@ async def test_a_group_continues_at_the_reset_offset(
         assert bodies(await receive(remoting.broker)) == [str(n) for n in range(offset, 6)]
 
 
+@pytest.mark.interpreted
 async def test_group_without_offsets_starts_at_the_reset_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         times = await stepped(remoting)
@@ -97,6 +99,7 @@ async def test_group_without_offsets_starts_at_the_reset_offset(monkeypatch: pyt
         assert await committed(remoting.client) == 3
 
 
+@pytest.mark.interpreted
 async def test_messages_in_flight_are_visible_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         times = await stepped(remoting)
@@ -117,6 +120,7 @@ async def test_reset_timestamps_are_wall_clock_times() -> None:
         assert await reset(remoting.client, an_hour_ago_ms) == table(1, 0, 0, 0)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("language", ["JAVA", "GO", "CPP"])
 async def test_clients_of_the_group_are_notified(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting, remoting.another() as admin:
@@ -144,6 +148,7 @@ async def test_clients_of_the_group_are_notified(language: str, monkeypatch: pyt
         assert admin.pushes.empty()
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("model", "is_told"), [("CLUSTERING", False), ("BROADCASTING", True)])
 async def test_clients_of_5_learn_of_a_reset_by_their_next_pull(
     model: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
@@ -167,6 +172,7 @@ async def test_clients_of_5_learn_of_a_reset_by_their_next_pull(
 # Consumers that do not know of the reset yet
 
 
+@pytest.mark.interpreted
 async def test_commits_are_ignored_until_the_client_knows_of_the_reset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -189,6 +195,7 @@ async def test_commits_are_ignored_until_the_client_knows_of_the_reset(
         assert await committed(client) == 3
 
 
+@pytest.mark.interpreted
 async def test_a_client_at_the_reset_offset_needs_no_notification(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         client = remoting.client
@@ -201,6 +208,7 @@ async def test_a_client_at_the_reset_offset_needs_no_notification(monkeypatch: p
         assert await committed(client) == 2
 
 
+@pytest.mark.interpreted
 async def test_notified_client_may_commit_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         client = remoting.client

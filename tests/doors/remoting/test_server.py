@@ -13,9 +13,9 @@ import pytest
 
 from mocketmq.app import running_emulator
 from mocketmq.errors import ListenError, StoreUnavailableError
+from mocketmq.remoting.call import Response
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.listening import ports, server
-from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import encode

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
+from mocketmq.remoting.call import Response
 from mocketmq.remoting.listening import server
 from mocketmq.remoting.listening.connection import RemotingConnection
 from mocketmq.remoting.listening.requests_in_progress import ConnectionLimits
-from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode

@@ -68,6 +68,7 @@ async def test_retries_of_clients_end(server_version: int, times: int, is_ordere
         assert stored.body == b"again"
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("server_version", "after_s", "offset"),
     [(V4_9_8, 5, 4), (V4_9_8, None, 4), (V4_9_8, 99, 4), (V5_5_0, 5, 5), (V5_5_0, None, 6), (V5_5_0, 99, 6)],

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from mocketmq.broker.registry.topic import ABSENT, PLAIN, QueuesAtBroker
+from mocketmq.broker.registry.topic_config import ABSENT, PLAIN, QueuesAtBroker
 from mocketmq.errors import InvalidArgumentError, WrongQueueError
 from mocketmq.message.message import Message
 from tests.doors.remoting.broker_pairs import PULL, SEND, A, B, Pair, bodies, message_to, running_pair, send

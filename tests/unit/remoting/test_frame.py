@@ -3,15 +3,16 @@
 import struct
 import tracemalloc
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from mocketmq.remoting.wire.codes import LANGUAGES, FrameError
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import MAX_FRAME, MAX_HEADER, FrameReader, encode
+from tests.support.commands import changed, fields
 
 
 def json_frame(header: bytes, body: bytes = b"", form: int = 0) -> bytes:
@@ -141,45 +142,45 @@ READ = {
 }
 
 
-def fed(data: bytes, size: int) -> list[Command]:
-    """Read the data in pieces of this many bytes, and return the commands without their sizes."""
+def fed(data: bytes, size: int) -> list[dict[str, Any]]:
+    """Read the data in pieces of this many bytes; return the fields of each command, without its size."""
     reader = FrameReader()
     commands = []
     for start in range(0, len(data), size):
         commands += reader.feed(data[start : start + size])
     assert reader.buffered == 0
     assert sum(command.frame_bytes for command in commands) == len(data)
-    return [replace(command, frame_bytes=0) for command in commands]
+    return [fields(changed(command, frame_bytes=0)) for command in commands]
 
 
 @pytest.mark.parametrize("name", READ)
 def test_frame_is_read_in_any_pieces(name: str) -> None:
-    frame, command = READ[name]
+    frame, command = READ[name][0], fields(READ[name][1])
     assert fed(frame, len(frame)) == [command]
     assert fed(frame, 1) == [command]
     for size in (1, 7, len(frame) - 1, len(frame) + 1, 2 * len(frame) + len(NEXT_FRAME)):
-        assert fed(frame + NEXT_FRAME + frame, size) == [command, NEXT, command]
+        assert fed(frame + NEXT_FRAME + frame, size) == [command, fields(NEXT), command]
 
 
 @pytest.mark.parametrize("name", READ)
 def test_commands_survive_a_round_trip(name: str) -> None:
     command = READ[name][1]
-    assert fed(encode(command), 10_000) == [command]
+    assert fed(encode(command), 10_000) == [fields(command)]
 
 
 def test_a_command_is_returned_with_its_last_byte() -> None:
     reader = FrameReader()
-    frame, command = READ["a send of Java"]
-    command = replace(command, frame_bytes=len(frame))
+    frame = READ["a send of Java"][0]
+    command = fields(READ["a send of Java"][1]) | {"frame_bytes": len(frame)}
     for at, byte in enumerate(frame):
         known = 4 if at < 4 else 8 if at < 8 else len(frame)
         assert (reader.buffered, reader.lacking) == (at, known - at if at else 0)
         assert bool(reader.feed(bytes((byte,)))) is (at == len(frame) - 1)
     assert reader.buffered == 0
-    assert reader.feed(frame + frame[:5]) == [command]
+    assert list(map(fields, reader.feed(frame + frame[:5]))) == [command]
     assert (reader.buffered, reader.lacking) == (5, 3)
     assert reader.feed(b"") == []
-    assert reader.feed(frame[5:] + frame[:3]) == [command]
+    assert list(map(fields, reader.feed(frame[5:] + frame[:3]))) == [command]
     assert reader.buffered == 3
 
 
@@ -247,7 +248,7 @@ ANSWERS = {
 def test_an_answer_is_written_to_the_byte(name: str) -> None:
     command, frame = ANSWERS[name]
     assert encode(command) == frame
-    assert fed(frame, 1) == [command]
+    assert fed(frame, 1) == [fields(command)]
 
 
 def test_a_version_too_long_for_a_binary_header_is_cut_as_upstream_does() -> None:
@@ -370,14 +371,15 @@ def test_invalid_frames_are_refused_in_any_pieces(name: str) -> None:
 def test_complete_commands_before_an_invalid_frame_are_kept(name: str) -> None:
     with pytest.raises(FrameError) as refused:
         FrameReader().feed(NEXT_FRAME + NEXT_FRAME + REFUSED[name][0])
-    assert refused.value.before == [replace(NEXT, frame_bytes=len(NEXT_FRAME))] * 2
+    expected = fields(NEXT) | {"frame_bytes": len(NEXT_FRAME)}
+    assert list(map(fields, refused.value.before)) == [expected] * 2
 
 
 def test_the_largest_frame_is_read() -> None:
     start = b'\x00\xff\xff\xfc\x00\x00\x00\x0a{"code":1}'
     frame = start + bytes(MAX_FRAME - len(start))
     (command,) = fed(frame, 65_536)
-    assert len(command.body) == MAX_FRAME - len(start)
+    assert len(command["body"]) == MAX_FRAME - len(start)
 
 
 def test_the_longest_header_is_read() -> None:
@@ -484,4 +486,4 @@ binary_commands = st.builds(
 
 @given(st.lists(commands | binary_commands, max_size=5), st.integers(1, 400))
 def test_random_commands_survive_a_round_trip(written: list[Command], size: int) -> None:
-    assert fed(b"".join(map(encode, written)), size) == written
+    assert fed(b"".join(map(encode, written)), size) == list(map(fields, written))

@@ -1,7 +1,6 @@
 """Every field of recorded requests of unmodified clients can be read (recorded/README.md)."""
 
 import pytest
-from msgspec.structs import replace
 
 from mocketmq.remoting.requests.send_header import SendMessageHeader
 from mocketmq.remoting.wire.batch import decode_batch
@@ -11,6 +10,7 @@ from mocketmq.remoting.wire.fastjson import loads
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.record import decode_properties
 from tests.clients.features import CLIENTS
+from tests.support.commands import fields
 from tests.support.remoting import READERS
 from tests.unit.remoting.recorded import FILES, frames
 
@@ -41,13 +41,13 @@ def test_every_client_was_recorded() -> None:
 
 @pytest.mark.parametrize("client", FILES)
 def test_recorded_frames_are_read_in_any_pieces(client: str) -> None:
-    whole = [command_of(frame) for frame in frames(client)]
+    whole = [fields(command_of(frame)) for frame in frames(client)]
     together = b"".join(frames(client))
-    assert FrameReader().feed(together) == whole
+    assert list(map(fields, FrameReader().feed(together))) == whole
     for size in (1, 1_460):
         reader = FrameReader()
         pieces = [together[start : start + size] for start in range(0, len(together), size)]
-        assert [command for piece in pieces for command in reader.feed(piece)] == whole
+        assert [fields(command) for piece in pieces for command in reader.feed(piece)] == whole
 
 
 @pytest.mark.parametrize("client", FILES)
@@ -55,7 +55,7 @@ def test_recorded_commands_survive_a_round_trip(client: str) -> None:
     for frame in frames(client):
         command = command_of(frame)
         again = encode(command)
-        assert command_of(again) == replace(command, frame_bytes=len(again))
+        assert fields(command_of(again)) == fields(command) | {"frame_bytes": len(again)}
 
 
 @pytest.mark.parametrize("client", FILES)

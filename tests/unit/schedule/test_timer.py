@@ -15,7 +15,8 @@ from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
 from mocketmq.schedule.timer import BATCH, RETRY_S, Arrive, Due, DueNow, DueSource, Timer
 from mocketmq.store.batch import Batch
-from mocketmq.store.database import MEMORY, Database
+from mocketmq.store.database import MEMORY
+from mocketmq.store.opening import open_database
 from mocketmq.store.writer import Writer
 from tests.support.patience import PATIENCE_S
 
@@ -62,7 +63,7 @@ class Source:
 
 @asynccontextmanager
 async def timer_of(clock: Clock, *sources: DueSource, retry_s: float = RETRY_S) -> AsyncIterator[Timer]:
-    database = await Database.open(MEMORY, "full")
+    database = await open_database(MEMORY, "full")
     writer = Writer(database, clock, "127.0.0.1:10911", 0, 0)
     timer = Timer(clock, writer, retry_s=retry_s)
     for source in sources:

@@ -13,7 +13,8 @@ import pytest
 from mocketmq.errors import StoreFailedError
 from mocketmq.store import checkpoints as checkpoints_module
 from mocketmq.store.checkpoints import LONG, QUICK_US, ROW_BYTES, ROWS, TOO_LONG, Checkpoints
-from mocketmq.store.database import FILE_NAME, FRAME_BYTES, Database
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.opening import FRAME_BYTES, open_database
 from mocketmq.store.queue import Queue
 from tests.support.patience import PATIENCE_S
 from tests.unit.store.test_writer import append, running_writer
@@ -98,7 +99,7 @@ async def test_a_long_message_counts_as_many_rows(tmp_path: Path) -> None:
 
 async def test_automatic_checkpoints_are_off(tmp_path: Path) -> None:
     """SQLite does not report a failed sync there, so lost data would count as durable."""
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     for connection in database._connections:
         [row] = await connection.execute_fetchall("PRAGMA wal_autocheckpoint")
         assert row[0] == 0
@@ -147,7 +148,7 @@ async def test_busy_log_restarts_at_its_beginning(tmp_path: Path, monkeypatch: p
     """Transactions follow each other, so no copy reaches the end of the log unless they wait for it."""
     monkeypatch.setattr(checkpoints_module, "ROWS", 40)
     monkeypatch.setattr(checkpoints_module, "LONG", 200)
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     log = tmp_path / f"{FILE_NAME}-wal"
     headers: set[bytes] = set()
     async with asyncio.timeout(PATIENCE_S):
@@ -167,7 +168,7 @@ async def test_log_grown_under_a_reader_is_truncated_afterwards(
     monkeypatch.setattr(checkpoints_module, "ROWS", 40)
     monkeypatch.setattr(checkpoints_module, "LONG", 50)
     usual = TOO_LONG * 50 * FRAME_BYTES
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     log = tmp_path / f"{FILE_NAME}-wal"
 
     async def write() -> None:
@@ -204,7 +205,7 @@ async def test_failed_sync_ends_checkpoints_and_writes(
         raise error
 
     monkeypatch.setattr(aiosqlite.Connection, "execute_fetchall", fail)
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     statements = {"INSERT OR REPLACE INTO counters VALUES (?, ?)": [("a", 1)]}
     await database.transact(statements)
     async with asyncio.timeout(PATIENCE_S):

@@ -23,7 +23,8 @@ from mocketmq.store.damage import (
     schema_of,
     summary,
 )
-from mocketmq.store.database import FILE_NAME, Database
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.opening import open_database
 from tests.support.damage import zero_root
 
 KILLED = """
@@ -35,7 +36,7 @@ os._exit(0)
 
 
 async def make_store(data: Path) -> Path:
-    database = await Database.open(str(data), "full")
+    database = await open_database(str(data), "full")
     rows = [(f"counter {n}", n) for n in range(1_000)]
     await database.transact({"INSERT INTO counters VALUES (?, ?)": rows})
     await database.close()
@@ -157,7 +158,7 @@ async def test_after_a_kill_a_damaged_store_is_refused_and_left_as_it_is(
     zero_root(tmp_path, "topics")
     before = contents(tmp_path)
     with pytest.raises(StoreUnreadableError) as refused:
-        await Database.open(str(tmp_path), "full", is_suspect=is_suspect)
+        await open_database(str(tmp_path), "full", is_suspect=is_suspect)
     said = str(refused.value)
     assert f"{path} is damaged: table topics: " in said
     assert "left as it is. Restore it from a copy" in said
@@ -169,7 +170,7 @@ async def test_orderly_end_skips_the_check(tmp_path: Path, caplog: pytest.LogCap
     path = await make_store(tmp_path)
     zero_root(tmp_path, "kv_configs")
     with caplog.at_level(logging.INFO):
-        await (await Database.open(str(tmp_path), "full")).close()
+        await (await open_database(str(tmp_path), "full")).close()
     assert not caplog.records
     assert find_damage(path)
 
@@ -185,7 +186,7 @@ async def test_checks_are_logged_and_long_ones_report_progress(
     left_by_a_kill(await make_store(tmp_path))
     monkeypatch.setattr(damage, "QUICK_S", quick_s)
     with caplog.at_level(logging.INFO):
-        await (await Database.open(str(tmp_path), "full")).close()
+        await (await open_database(str(tmp_path), "full")).close()
     assert [each.getMessage().partition(str(tmp_path))[0] for each in caplog.records] == [
         "the last run was not shut down cleanly: checking ",
         "the last run was not shut down cleanly: checked ",
@@ -197,7 +198,7 @@ async def test_damage_found_is_logged_once_and_ends_writing(
 ) -> None:
     await make_store(tmp_path)
     zero_root(tmp_path, "topics")
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     insert = "INSERT INTO counters VALUES (?, ?)"
     await database.transact({insert: [("before", 1)]})
     database.check_damage()
@@ -218,7 +219,7 @@ async def test_damage_found_is_logged_once_and_ends_writing(
 async def test_a_write_that_finds_damage_reports_it(tmp_path: Path) -> None:
     await make_store(tmp_path)
     zero_root(tmp_path, "topics")
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     with pytest.raises(StoreDamagedError):
         await database.transact({"DELETE FROM topics WHERE name = ?": [("orders",)]})
     await database.close()
@@ -227,7 +228,7 @@ async def test_a_write_that_finds_damage_reports_it(tmp_path: Path) -> None:
 async def test_invalid_utf_8_is_damage(tmp_path: Path) -> None:
     path = await make_store(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"counter 7", b"counter \xff"))
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     with pytest.raises(StoreDamagedError, match=r"is damaged \(a text is not UTF-8\)"):
         await database.rows("SELECT name FROM counters")
     await database.close()
@@ -235,7 +236,7 @@ async def test_invalid_utf_8_is_damage(tmp_path: Path) -> None:
 
 async def test_duplicate_key_is_refused_with_its_reason(tmp_path: Path) -> None:
     await make_store(tmp_path)
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     with pytest.raises(StoreUnavailableError, match=r"UNIQUE .*mocketmq verify --data "):
         await database.transact({"INSERT INTO counters VALUES (?, ?)": [("counter 1", 1)]})
     await database.close()
@@ -269,23 +270,23 @@ async def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.mkdir()
     with pytest.raises(StoreUnavailableError) as refused:
-        await Database.open(str(tmp_path), "full")
+        await open_database(str(tmp_path), "full")
     assert str(refused.value).startswith(
         f"cannot open {path}: it is a directory; allowed: a database file. Move"
     )
     path.rmdir()
     path.symlink_to(path)
     with pytest.raises(StoreUnavailableError, match=os.strerror(40)):
-        await Database.open(str(tmp_path), "full")
+        await open_database(str(tmp_path), "full")
 
 
 async def test_failed_opening_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that outlives the loop prints a stack trace, because it cannot notify the loop."""
-    monkeypatch.setattr("mocketmq.store.database.check_file", lambda _: None)
+    monkeypatch.setattr("mocketmq.store.opening.check_file", lambda _: None)
     (tmp_path / FILE_NAME).mkdir()
     before = set(threading.enumerate())
     with pytest.raises(StoreUnavailableError, match="unable to open"):
-        await Database.open(str(tmp_path), "full")
+        await open_database(str(tmp_path), "full")
     assert set(threading.enumerate()) <= before
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from mocketmq.errors import StoreFailedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
+from mocketmq.store.opening import open_database
 from mocketmq.store.tables import HEAD_REVISION
 from tests.support.patience import HANGING_S
 
@@ -62,7 +63,7 @@ async def refused(directory: Path, match: str) -> None:
     before = contents(directory)
     for _ in range(2):
         with pytest.raises(StoreUnreadableError, match=match) as error:
-            await Database.open(str(directory), "full")
+            await open_database(str(directory), "full")
         assert str(directory / FILE_NAME) in str(error.value)
     assert contents(directory) == before
 
@@ -74,7 +75,7 @@ async def test_an_unreadable_file_is_reported_and_left_as_it_is(tmp_path: Path, 
 
 
 async def test_a_damaged_database_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
-    await (await Database.open(str(tmp_path), "full")).close()
+    await (await open_database(str(tmp_path), "full")).close()
     file = tmp_path / FILE_NAME
     content = file.read_bytes()
     file.write_bytes(content[:100] + b"\xee" * 4_000 + content[4_100:])
@@ -87,14 +88,14 @@ async def test_the_database_of_another_program_is_left_as_it_is(tmp_path: Path) 
 
 
 async def test_a_newer_schema_is_left_as_it_is(tmp_path: Path) -> None:
-    await (await Database.open(str(tmp_path), "full")).close()
+    await (await open_database(str(tmp_path), "full")).close()
     execute(tmp_path / FILE_NAME, "UPDATE alembic_version SET version_num = '9999'")
     await refused(tmp_path, "newer version")
 
 
 async def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"")
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     assert await database.rows("SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
     await database.close()
 
@@ -102,7 +103,7 @@ async def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize("durability", ["full", "normal"])
 async def test_commits_are_not_synced_by_sqlite(tmp_path: Path, durability: str) -> None:
     """The setting must never be 0, because SQLite's syncs around a log copy keep the file intact."""
-    database = await Database.open(str(tmp_path), durability)
+    database = await open_database(str(tmp_path), durability)
     assert await database.rows("PRAGMA synchronous") == [(1,)]
     assert await database.rows("PRAGMA journal_mode") == [("wal",)]
     assert database.is_synced == (durability == "full")
@@ -110,19 +111,20 @@ async def test_commits_are_not_synced_by_sqlite(tmp_path: Path, durability: str)
 
 
 async def test_a_copy_in_another_journal_mode_gets_a_log(tmp_path: Path) -> None:
-    await (await Database.open(str(tmp_path), "full")).close()
+    await (await open_database(str(tmp_path), "full")).close()
     execute(tmp_path / FILE_NAME, "PRAGMA journal_mode=DELETE")
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1)]})
     database.sync()
     assert await database.rows("PRAGMA journal_mode") == [("wal",)]
     await database.close()
 
 
+@pytest.mark.interpreted
 async def test_failed_sqlite_sync_is_reported_as_a_failed_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
 
@@ -137,7 +139,7 @@ async def test_failed_sqlite_sync_is_reported_as_a_failed_sync(
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
 async def test_a_transaction_is_kept_as_a_whole_or_not_at_all(tmp_path: Path, is_in_memory: bool) -> None:
-    database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
+    database = await open_database(MEMORY if is_in_memory else str(tmp_path), "full")
     await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1), ("b", 2)]})
     with pytest.raises(StoreUnavailableError):
         await database.transact(
@@ -154,7 +156,7 @@ async def test_a_transaction_is_kept_as_a_whole_or_not_at_all(tmp_path: Path, is
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 41, 77, 200])
 async def test_rows_are_inserted_in_order_in_any_batch_size(count: int) -> None:
     """The table has no rowid column of its own, so its implicit rowids show the insertion order."""
-    database = await Database.open(MEMORY, "full")
+    database = await open_database(MEMORY, "full")
     rows = [(count - n, "topic", n, n, n) for n in range(count)]
     await database.transact(
         {
@@ -174,7 +176,7 @@ async def test_rows_are_inserted_in_order_in_any_batch_size(count: int) -> None:
 @pytest.mark.parametrize("count", [1, 9, 32, 77])
 async def test_selecting_inserts_are_batched(count: int) -> None:
     """Whatever these statements begin with, the transaction is kept completely or not at all."""
-    database = await Database.open(MEMORY, "full")
+    database = await open_database(MEMORY, "full")
     await database.transact({"INSERT INTO counters VALUES (?, ?)": [(f"{n}", n) for n in range(count)]})
     copy = (
         "WITH copy(name, original) AS (VALUES (?, ?)) INSERT INTO counters"
@@ -193,7 +195,7 @@ async def test_selecting_inserts_are_batched(count: int) -> None:
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
 async def test_uncommitted_messages_are_invisible(tmp_path: Path, is_in_memory: bool) -> None:
-    database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
+    database = await open_database(MEMORY if is_in_memory else str(tmp_path), "full")
     rows = [(f"{n}", n) for n in range(20_000)]
     writing = asyncio.create_task(database.transact({"INSERT INTO counters VALUES (?, ?)": rows}))
     counts = set()
@@ -207,7 +209,7 @@ async def test_uncommitted_messages_are_invisible(tmp_path: Path, is_in_memory: 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
 async def test_a_cancelled_reader_does_not_break_the_connection(tmp_path: Path, is_in_memory: bool) -> None:
-    database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
+    database = await open_database(MEMORY if is_in_memory else str(tmp_path), "full")
     async with holding(database) as reads:
         for _ in range(4):  # more reads than connections
             reading = asyncio.create_task(database.rows(reads.SQL))
@@ -222,7 +224,7 @@ async def test_a_cancelled_reader_does_not_break_the_connection(tmp_path: Path, 
 
 
 async def test_a_queued_read_is_cancelled_with_its_reader() -> None:
-    database = await Database.open(MEMORY, "full")
+    database = await open_database(MEMORY, "full")
     async with holding(database) as reads:
         readings = [asyncio.create_task(database.rows(reads.SQL)) for _ in range(20)]
         await reads.begun.wait()
@@ -235,7 +237,7 @@ async def test_a_queued_read_is_cancelled_with_its_reader() -> None:
 
 
 async def test_a_bad_statement_is_an_error_of_the_store(tmp_path: Path) -> None:
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     with pytest.raises(StoreUnavailableError, match="no such table"):
         await database.rows("SELECT * FROM missing")
     await database.close()

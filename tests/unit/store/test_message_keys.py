@@ -48,6 +48,7 @@ async def test_newest_messages_are_found_over_many_steps() -> None:
         assert await newest("none", 9, lambda *_: True) == []
 
 
+@pytest.mark.interpreted
 async def test_lookup_reads_no_messages_of_other_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
@@ -80,6 +81,7 @@ async def test_lookup_from_either_end_reads_up_to_the_limit() -> None:
             assert bodies(last) == [f"{n:04}" for n in range(9 - count, 9)]
 
 
+@pytest.mark.interpreted
 async def test_different_keys_with_one_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_keys, "index_hash", lambda _key: 7)
     async with running_broker() as broker:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import mocketmq_migrations
-from mocketmq.store.database import FILE_NAME, Database
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.opening import open_database
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 from mocketmq_migrations import UPGRADES
 from tests.support import golden
@@ -100,8 +101,8 @@ async def test_a_store_that_is_new_or_up_to_date_is_opened_without_the_migration
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mocketmq_migrations, "upgrade", None)
-    await (await Database.open(str(tmp_path), "full")).close()
-    await (await Database.open(str(tmp_path), "full")).close()
+    await (await open_database(str(tmp_path), "full")).close()
+    await (await open_database(str(tmp_path), "full")).close()
 
 
 async def test_failed_upgrade_leaves_the_old_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

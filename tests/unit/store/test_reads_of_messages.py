@@ -9,10 +9,11 @@ import pytest
 from mocketmq.clock import Clock
 from mocketmq.message.message import Message, draft
 from mocketmq.message.properties import tag_hash
-from mocketmq.store import write_connection
+from mocketmq.store import transaction_runner
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.messages import NO_LIMIT, Span, fitting_messages_in, run_of_messages
+from mocketmq.store.opening import open_database
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Writer
 
@@ -24,8 +25,8 @@ HASHES = (tag_hash({"TAGS": "created"}),)
 @pytest.fixture
 async def database(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
     """A store with ten messages, whose reads take no time, so that a busy machine moves none to a thread."""
-    monkeypatch.setattr(write_connection, "steady_us", lambda: 0)
-    database = await Database.open(MEMORY, "full")
+    monkeypatch.setattr(transaction_runner, "steady_us", lambda: 0)
+    database = await open_database(MEMORY, "full")
     writer = Writer(database, Clock(0, NOW_US), "127.0.0.1:10911", 0, 0)
 
     queue = Queue(1, "orders", 0)

@@ -11,6 +11,8 @@ import pytest
 from mocketmq.errors import StoppingError, StoreBusyError, StoreFailedError
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY, Database
+from mocketmq.store.transaction_runner import SLOW_US
+from mocketmq.store.wal_syncs import QUICK_US
 from mocketmq.store.writer import Until, Work, Writer, WriterLimits
 from tests.support.patience import PATIENCE_S
 from tests.unit.store.test_writer import running_writer
@@ -230,3 +232,97 @@ async def test_first_sync_makes_the_name_of_the_log_durable(
         for name in ("a", "b"):
             await writer.commit(save(name))
     assert synced == [tmp_path.name, "mocketmq.db-wal", "mocketmq.db-wal"]
+
+
+class QuickDisk:
+    """A disk with a clock; ``takes_us`` is what the next syncs take. Lists the threads that synced."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_us = 1_000
+        self.takes_us = QUICK_US
+        self.error: OSError | None = None
+        self.threads: list[str] = []
+        monkeypatch.setattr(Database, "sync", self.sync)
+        monkeypatch.setattr("mocketmq.store.wal_syncs.steady_us", lambda: self.now_us)
+
+    def sync(self) -> None:
+        self.now_us += self.takes_us
+        self.threads.append(threading.current_thread().name.partition("_")[0])
+        if self.error:
+            raise self.error
+
+    async def save_at_once(self, writer: Writer, name: str) -> bool:
+        """Save as for a client that waits for each response. Returns whether the loop has synced at once."""
+        await asyncio.sleep(0)  # until the writer's task is idle
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        writer.hold()
+        writer.put(save(name), done)
+        writer.release(at_once=True)
+        was_done = done.done()
+        await done
+        return was_done
+
+
+@pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> QuickDisk:
+    return QuickDisk(monkeypatch)
+
+
+@pytest.fixture
+async def quick_writer(quick_disk: QuickDisk, tmp_path: Path) -> AsyncIterator[Writer]:  # noqa: ARG001
+    async with running_writer(tmp_path) as writer:
+        yield writer
+
+
+@pytest.mark.interpreted
+async def test_the_loop_syncs_a_lone_commit_of_a_quick_disk(
+    quick_disk: QuickDisk, quick_writer: Writer
+) -> None:
+    assert not await quick_disk.save_at_once(quick_writer, "a")  # it is unknown whether the disk is quick
+    assert await quick_disk.save_at_once(quick_writer, "b")
+    await quick_writer.commit(save("c"))  # not alone
+    assert quick_disk.threads == ["wal-sync", "MainThread", "wal-sync"]
+    assert await names(quick_writer) == {"a", "b", "c"}
+
+
+@pytest.mark.interpreted
+async def test_the_loop_syncs_only_while_the_last_sync_was_quick(
+    quick_disk: QuickDisk, quick_writer: Writer
+) -> None:
+    quick_disk.takes_us = SLOW_US
+    await quick_writer.commit(save("a"))
+    quick_disk.takes_us = QUICK_US
+    assert not await quick_disk.save_at_once(quick_writer, "b")
+    assert await quick_disk.save_at_once(quick_writer, "c")
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("is_on_loop", [True, False])
+async def test_slow_syncs_take_at_most_half_a_percent_of_the_loop(
+    quick_disk: QuickDisk, quick_writer: Writer, is_on_loop: bool
+) -> None:
+    await quick_writer.commit(save("a"))
+    quick_disk.takes_us = SLOW_US + 1
+    if is_on_loop:
+        assert await quick_disk.save_at_once(quick_writer, "b")
+    else:
+        await quick_writer.commit(save("b"))
+    quick_disk.takes_us = QUICK_US
+    again_us = quick_disk.now_us + 200 * (SLOW_US + 1)
+    assert not await quick_disk.save_at_once(quick_writer, "c")
+    quick_disk.now_us = again_us - 1
+    assert not await quick_disk.save_at_once(quick_writer, "d")
+    assert await quick_disk.save_at_once(quick_writer, "e")
+
+
+async def test_a_sync_that_fails_on_the_loop_fails_waiting_and_future_work(
+    quick_disk: QuickDisk, quick_writer: Writer
+) -> None:
+    await quick_writer.commit(save("a"))
+    quick_disk.error = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(StoreFailedError, match="a restart shows whether"):
+        await quick_disk.save_at_once(quick_writer, "b")
+    quick_disk.error = None
+    with pytest.raises(StoreFailedError, match="cannot be written"):
+        await quick_writer.commit(save("c"))
+    assert await names(quick_writer) == {"a", "b"}

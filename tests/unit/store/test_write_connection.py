@@ -11,18 +11,14 @@ from pathlib import Path
 import pytest
 
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.store import write_connection
+from mocketmq.store import transaction_runner
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
-from mocketmq.store.write_connection import (
-    QUICK_BYTES,
-    QUICK_ROWS,
-    READING_US,
-    SLOW_COMMIT_US,
-    SLOW_US,
-    SUSPECT,
-    TransactionSize,
-)
+from mocketmq.store.opening import open_database
+from mocketmq.store.transaction_runner import SLOW_COMMIT_US, SLOW_US
+from mocketmq.store.write_connection import QUICK_BYTES, QUICK_ROWS, READING_US, SUSPECT, TransactionSize
 from tests.support.patience import HANGING_S
+
+pytestmark = pytest.mark.interpreted  # replaces what measures time
 
 SAVE = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 ROW = ("a", 1)
@@ -35,13 +31,13 @@ CROSSED = "SELECT count(*) FROM counters a, counters b, counters c WHERE a.value
 @pytest.fixture(autouse=True)
 def no_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, some transactions and reads would take long."""
-    monkeypatch.setattr(write_connection, "steady_us", lambda: 0)
+    monkeypatch.setattr(transaction_runner, "steady_us", lambda: 0)
 
 
 @pytest.fixture(params=["file", "memory"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
     data = str(tmp_path) if request.param == "file" else MEMORY
-    opened = await Database.open(data, "full")
+    opened = await open_database(data, "full")
     yield opened
     await opened.close()
 
@@ -83,8 +79,8 @@ class Stalls:
         self.takes_us = SLOW_US + 1
         self.is_blocked = True
         self._now_us = self._blocked = 0
-        monkeypatch.setattr(write_connection, "steady_us", self._steady_us)
-        monkeypatch.setattr(write_connection, "times_blocked", self._times_blocked)
+        monkeypatch.setattr(transaction_runner, "steady_us", self._steady_us)
+        monkeypatch.setattr(transaction_runner, "times_blocked", self._times_blocked)
 
     def _steady_us(self) -> int:
         self._now_us += self.takes_us
@@ -127,13 +123,13 @@ async def test_a_transaction_that_only_waits_for_the_cpu_is_not_held_up_by_the_f
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not count for each thread")
 def test_a_thread_that_waits_counts_as_blocked() -> None:
-    before = write_connection.times_blocked()
+    before = transaction_runner.times_blocked()
     time.sleep(0.001)
-    assert write_connection.times_blocked() > before
+    assert transaction_runner.times_blocked() > before
 
 
 async def test_the_loop_does_not_wait_for_the_lock_of_another_program(tmp_path: Path) -> None:
-    database = await Database.open(str(tmp_path), "full")
+    database = await open_database(str(tmp_path), "full")
     other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     writing = asyncio.create_task(database.transact({SAVE: [ROW]}))
@@ -149,7 +145,7 @@ async def test_the_loop_does_not_wait_for_the_lock_of_another_program(tmp_path: 
 
 async def test_a_transaction_waits_for_a_read_of_a_store_in_memory() -> None:
     """Both use one connection, which would read what is not committed yet."""
-    database = await Database.open(MEMORY, "full")
+    database = await open_database(MEMORY, "full")
     await database.transact({SAVE: [(f"{number}", number) for number in range(300)]})
     reading = asyncio.create_task(database.rows(CROSSED))
     await asyncio.sleep(0)
@@ -169,9 +165,9 @@ async def test_work_that_waited_for_a_read_of_a_store_in_memory_runs_on_the_loop
         threads.append(threading.current_thread())
         return 0
 
-    database = await Database.open(MEMORY, "full")
+    database = await open_database(MEMORY, "full")
     await database.transact({SAVE: [(f"{number}", number) for number in range(300)]})
-    monkeypatch.setattr(write_connection, "times_blocked", noted)
+    monkeypatch.setattr(transaction_runner, "times_blocked", noted)
     reading = asyncio.create_task(database.rows(CROSSED))
     await asyncio.sleep(0)
     read, _ = await asyncio.gather(
@@ -230,7 +226,7 @@ async def test_reads_do_not_make_a_slow_file_system_trusted(
 
 
 async def test_a_cancelled_read_of_a_store_in_memory_keeps_the_connection() -> None:
-    database = await Database.open(MEMORY, "full")
+    database = await open_database(MEMORY, "full")
     await database.transact({SAVE: [(f"{number}", number) for number in range(300)]})
     reading = asyncio.create_task(database.rows(CROSSED))
     await asyncio.sleep(0)

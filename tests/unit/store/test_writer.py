@@ -18,10 +18,12 @@ from mocketmq.errors import (
 )
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
 from mocketmq.store.batch import Batch
-from mocketmq.store.database import MEMORY, Database
+from mocketmq.store.database import MEMORY
 from mocketmq.store.messages import NO_LIMIT
+from mocketmq.store.opening import open_database
 from mocketmq.store.queue import Queue
-from mocketmq.store.write_connection import QUICK_BYTES, Rows
+from mocketmq.store.transaction_runner import Rows
+from mocketmq.store.write_connection import QUICK_BYTES
 from mocketmq.store.writer import Pieces, Until, Work, Writer, WriterLimits
 from tests.support.patience import HANGING_S
 
@@ -33,7 +35,7 @@ SAVE = "INSERT INTO counters VALUES (?, ?)"
 async def running_writer(
     data: Path | str = MEMORY, last_store_us: int = 0, durability: str = "full", **listeners: Any
 ) -> AsyncIterator[Writer]:
-    database = await Database.open(str(data), durability)
+    database = await open_database(str(data), durability)
     writer = Writer(database, Clock(0, NOW_US), "127.0.0.1:10911", 0, last_store_us, **listeners)
     try:
         yield writer

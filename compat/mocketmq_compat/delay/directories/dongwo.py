@@ -10,7 +10,7 @@ second ends.
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import DelayedSendError, StoreError
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.schedule.timed_scheme import SendReceipt
+from mocketmq.schedule.send_receipt import SendReceipt
 from mocketmq.store.queue import Queue
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 

@@ -295,6 +295,8 @@ class Slots(StoredScheme):
     takes effect at once, so the response shows whether the other message was still pending.
     """
 
+    due_properties = StoredScheme.due_properties | {TIMER_DEL_UNIQKEY}
+
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
         """Like the base class, but a cancelling message is due now."""
         if level or TIMER_DEL_UNIQKEY not in properties:

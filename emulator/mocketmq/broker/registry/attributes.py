@@ -17,7 +17,7 @@ from mocketmq.broker.registry.groups import (
     LITE_SUB_MODEL,
     LITE_WILDCARD,
 )
-from mocketmq.broker.registry.topic import LITE_EXPIRATION, MAX_LITE_EXPIRATION
+from mocketmq.broker.registry.topic_config import LITE_EXPIRATION, MAX_LITE_EXPIRATION
 from mocketmq.errors import InvalidArgumentError
 
 _LONGEST = (1 << 63) - 1

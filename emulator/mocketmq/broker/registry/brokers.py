@@ -8,7 +8,8 @@ state: all brokers then run.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from mocketmq.broker.registry.topic import ABSENT, PERM_WRITE, QueuesAtBroker
+from mocketmq.broker.registry.topic import PERM_WRITE
+from mocketmq.broker.registry.topic_config import ABSENT, QueuesAtBroker
 from mocketmq.clock import US_PER_S, Clock
 from mocketmq.errors import BrokerDownError, BrokerNotFoundError, InvalidArgumentError, NoPermissionError
 from mocketmq.message.broker_share import ALONE, BrokerShare, position_of

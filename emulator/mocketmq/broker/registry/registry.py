@@ -12,16 +12,8 @@ from mocketmq.broker.registry.groups import USUAL, Groups
 from mocketmq.broker.registry.name_server import NameServer
 from mocketmq.broker.registry.request_modes import RequestModes
 from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.registry.topic import (
-    PERM_INHERIT,
-    PERM_READ,
-    PERM_WRITE,
-    PLAIN,
-    QueuesAtBroker,
-    Topic,
-    TopicConfig,
-    permission_bits,
-)
+from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, Topic, permission_bits
+from mocketmq.broker.registry.topic_config import PLAIN, QueuesAtBroker, TopicConfig
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.registry.used_topics import UsedTopics
 from mocketmq.broker.registry.users import Users

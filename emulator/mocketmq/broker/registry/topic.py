@@ -1,14 +1,12 @@
 """A topic: its configuration, its permission and its queues."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from mocketmq.broker.registry.static_topic import QueueMapping
+from mocketmq.broker.registry.topic_config import ABSENT, QueuesAtBroker, TopicConfig
 from mocketmq.message.broker_share import ALONE, BrokerShare
-from mocketmq.message.names import MAX_QUEUES, is_system_topic
+from mocketmq.message.names import is_system_topic
 from mocketmq.store.queue import Queue
 
 PERM_READ: Final = 4
@@ -16,77 +14,7 @@ PERM_WRITE: Final = 2
 PERM_INHERIT: Final = 1
 _PERMISSIONS: Final = (("r", PERM_READ), ("w", PERM_WRITE), ("i", PERM_INHERIT))
 
-MESSAGE_TYPE: Final = "message.type"
-"""The attribute with a topic's message type."""
-LITE_EXPIRATION: Final = "lite.topic.expiration"
-"""The attribute with the minutes after which a lite topic without new messages expires; -1 for never."""
-MAX_LITE_EXPIRATION: Final = 43_200
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_QUEUES)]
-
-
-class QueuesAtBroker(NamedTuple):
-    """The queues and the permission of a topic on one broker; all 0 if the broker does not have the topic."""
-
-    read_queues: _Count = 0
-    write_queues: _Count = 0
-    perm: _Count = 0
-
-
-ABSENT: Final = QueuesAtBroker()
-
-
-class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A topic's settings besides its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
-
-    ``sys_flag`` has bit 0 for a unit's own topic, and bit 1 for a topic with subscribers in other units.
-    ``at`` has the queues on each broker, and is empty if all brokers have the same queues. ``mappings`` has
-    the queue mapping of a static topic on each broker, and is empty for other topics. A static topic always
-    has ``at``.
-    """
-
-    filter_type: str = "SINGLE_TAG"
-    sys_flag: int = 0
-    order: bool = False
-    attributes: dict[str, str] = {}
-    at: tuple[QueuesAtBroker, ...] = ()
-    mappings: tuple[QueueMapping | None, ...] = ()
-
-    @property
-    def message_type(self) -> str:
-        """The message type that gRPC clients may send, in lower case; ``mixed`` for all."""
-        return self.attributes.get(MESSAGE_TYPE, "MIXED").lower()
-
-    @property
-    def is_by_priority(self) -> bool:
-        """Whether consumers get the messages of the highest queue first."""
-        return self.attributes.get(MESSAGE_TYPE) == "PRIORITY"
-
-    @property
-    def is_lite(self) -> bool:
-        """Whether the topic is a parent of lite topics."""
-        return self.attributes.get(MESSAGE_TYPE) == "LITE"
-
-    @property
-    def lite_expiration(self) -> int:
-        """Minutes after which a lite topic without new messages expires; 0 or less for never."""
-        return int(self.attributes.get(LITE_EXPIRATION, -1))
-
-    def typed(self, message_type: str) -> "TopicConfig":
-        """Return this configuration with another message type."""
-        return msgspec.structs.replace(
-            self, attributes={**self.attributes, MESSAGE_TYPE: message_type.upper()}
-        )
-
-    def with_lite_expiration(self, minutes: int) -> "TopicConfig":
-        """Return this configuration with another expiry of lite topics."""
-        return msgspec.structs.replace(self, attributes={**self.attributes, LITE_EXPIRATION: str(minutes)})
-
-
-PLAIN = TopicConfig()
-
-
-@dataclass(slots=True)
 class Topic:
     """A topic's configuration and its queues, by queue id.
 
@@ -95,13 +23,30 @@ class Topic:
     brokers, in the order that ``message/broker_share.py`` describes, including some that no broker uses.
     """
 
-    name: str
-    read_queues: int
-    write_queues: int
-    perm: int
-    queues: list[Queue] = field(default_factory=list)
-    config: TopicConfig = PLAIN
-    brokers: int = 1
+    __slots__ = ("brokers", "config", "name", "perm", "queues", "read_queues", "write_queues")
+
+    def __init__(
+        self,
+        name: str,
+        read_queues: int,
+        write_queues: int,
+        perm: int,
+        queues: list[Queue],
+        config: TopicConfig,
+        brokers: int,
+    ) -> None:
+        self.name = name
+        self.read_queues = read_queues
+        self.write_queues = write_queues
+        self.perm = perm
+        self.queues = queues
+        self.config = config
+        self.brokers = brokers
+
+    @property
+    def settings(self) -> tuple[int, int, int, TopicConfig]:
+        """What an administrator sets: the numbers of queues, the permission and the configuration."""
+        return self.read_queues, self.write_queues, self.perm, self.config
 
     def at_broker(self, position: int) -> QueuesAtBroker:
         """The queues on the broker with this position, which may be ``ABSENT``."""

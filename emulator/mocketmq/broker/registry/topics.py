@@ -13,16 +13,8 @@ from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.broker.registry.lite_topics import LiteTopics
 from mocketmq.broker.registry.name_server import DataVersion
 from mocketmq.broker.registry.static_topic import QueueMapping, at_brokers
-from mocketmq.broker.registry.topic import (
-    ABSENT,
-    PERM_INHERIT,
-    PERM_READ,
-    PERM_WRITE,
-    PLAIN,
-    QueuesAtBroker,
-    Topic,
-    TopicConfig,
-)
+from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.registry.topic_config import ABSENT, PLAIN, QueuesAtBroker, TopicConfig
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.message.broker_share import is_shared_out
 from mocketmq.message.names import (
@@ -83,7 +75,7 @@ class Topics:
             if config.mappings:
                 mappings = at_brokers(config.mappings, self.brokers.names)
                 config = msgspec.structs.replace(config, mappings=mappings)
-            self._set(Topic(name, read_queues, write_queues, perm, config=config, brokers=brokers))
+            self._set(Topic(name, read_queues, write_queues, perm, [], config, brokers))
         queues = await load_queues(self._database)
         self._last_key = max((queue.key for queue in queues), default=0)
         self.lites.load(queue for queue in queues if isinstance(queue, LiteQueue))
@@ -95,8 +87,8 @@ class Topics:
                 queue = again  # noqa: PLW2901
             self._queues[queue.key] = queue
             topic = self._topics.get(queue.topic)
-            queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
-            queues.append(queue)
+            siblings = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
+            siblings.append(queue)
 
     def _set(self, topic: Topic) -> None:
         self._topics[topic.name] = topic
@@ -336,9 +328,9 @@ class Topics:
         )
         missing = range(len(known), max(read_queues, write_queues) * brokers)
         added = [Queue(self._take_key(), name, queue_id, largest_body=0) for queue_id in missing]
-        changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config, brokers)
-        if changed == topic:
+        if topic is not None and not added and topic.settings == (read_queues, write_queues, perm, config):
             return topic
+        changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config, brokers)
 
         def apply(now_us: int) -> None:
             self._queues.update((queue.key, queue) for queue in added)

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Final
 
-from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, QueuesAtBroker, Topic
+from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.registry.topic_config import QueuesAtBroker
 from mocketmq.broker.registry.topics import Topics, is_at_all_brokers
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.message import Template

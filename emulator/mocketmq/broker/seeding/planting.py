@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import Outcome
@@ -149,7 +148,7 @@ class Planting:
     def _append(self, row: SeedRow, batch: Batch) -> StoredMessage:
         accepted = row.accepted
         if row.seed.sent_us is not None:
-            accepted = replace(accepted, draft=replace(accepted.draft, stored_us=row.at_us))
+            accepted.draft.stored_us = row.at_us
         if row.is_delivered:
             return batch.append(accepted.queue, accepted.draft, "delivered")
         return self._intake.append(accepted, batch)
@@ -161,13 +160,13 @@ class Planting:
         level = 0 if failure.is_dead else FIRST_RETRY_LEVEL + failure.attempts - 1
         before = message._replace(reconsume_times=failure.attempts - 1)
         retry = self._retries.copy(failure.group.registered, before, failure.queue, level)
-        retry = retry._replace(draft=replace(retry.draft, stored_us=message.store_us))
+        retry.draft.stored_us = message.store_us
         due_us = message.store_us + self._levels.levels[retry.level - 1].delay_us if retry.level else 0
         if not retry.level or due_us > batch.now_us:
             self._retries.append(batch, retry)
             return None
-        visible = replace(retry.draft, stored_us=due_us)
-        return due_us, partial(batch.append, retry.queue, visible, "delivered")
+        retry.draft.stored_us = due_us
+        return due_us, partial(batch.append, retry.queue, retry.draft, "delivered")
 
     def _advance_groups(self, batch: Batch, stored: Mapping[int, StoredMessage]) -> None:
         """Move each group's offsets above the messages that it has seen, and settle these messages.

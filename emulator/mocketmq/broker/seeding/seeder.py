@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from msgspec.structs import replace
-
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
@@ -89,10 +87,9 @@ class Seeder:
         failures = await self._failures(rows)
         # Pending messages with an absolute due time are stored outside of the transaction, and before it.
         outside = [row for row in rows if row.visible_us is None and row.accepted.claim is not None]
-        kept = await self._sender.kept_messages.keep_all(
-            replace(row.accepted, draft=replace(row.accepted.draft, stored_us=row.seed.sent_us))
-            for row in outside
-        )
+        for row in outside:
+            row.accepted.draft.stored_us = row.seed.sent_us
+        kept = await self._sender.kept_messages.keep_all(row.accepted for row in outside)
         try:
             planting = Planting(
                 self._sender.intake,
@@ -164,10 +161,10 @@ class Seeder:
         accepted = await self._sender.intake.accept(message)
         due_us = self._due_us(seed, accepted, sent_us, now_us)
         if accepted.claim is not None and due_us is not None and due_us != accepted.claim.due_us:
-            accepted = replace(accepted, claim=accepted.claim._replace(due_us=due_us))
+            accepted.claim = accepted.claim._replace(due_us=due_us)
             if TIMER_OUT_MS in message.properties:
                 message.properties[TIMER_OUT_MS] = str(whole_ms_us(due_us) // US_PER_MS)
-                accepted = replace(accepted, draft=draft(message, now_us))
+                accepted.draft = draft(message, now_us)
         visible_us = sent_us if due_us is None else due_us if due_us <= now_us else None
         for name in ("consumed_by", "failed", "dead"):
             groups = list(getattr(seed, name))

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from mocketmq.broker.registry.groups import Group
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
@@ -51,13 +49,20 @@ class RetryLimit:
         return times >= most if self._is_4 else times > most or self._has_locks(group.name)
 
 
-class AcceptedMessage(msgspec.Struct):
-    """An accepted message, and the queue and time at which it becomes visible."""
+class AcceptedMessage:
+    """An accepted message, and the queue and time at which it becomes visible.
 
-    queue: Queue
-    level: int  # delay level after clamping, 0 for none
-    claim: Claim | None  # the scheme for its absolute due time; never together with a level
-    draft: Draft
+    ``level`` is the delay level after clamping, 0 for none. ``claim`` has the scheme for an absolute due
+    time, and is None for a message with a level.
+    """
+
+    __slots__ = ("claim", "draft", "level", "queue")
+
+    def __init__(self, queue: Queue, level: int, claim: Claim | None, draft: Draft) -> None:
+        self.queue = queue
+        self.level = level
+        self.claim = claim
+        self.draft = draft
 
 
 class Intake:
@@ -199,7 +204,9 @@ class Intake:
             due_us = self._clock.now_us() + message.delay_us
             message.properties[TIMER_OUT_MS] = str(whole_ms_us(due_us) // US_PER_MS)
             return Claim(self._schemes.timed(), due_us)
-        return None if _has_waited(message, level) else self._schemes.claim(message.properties, level)
+        if self._schemes.due_properties.isdisjoint(message.properties) or _has_waited(message, level):
+            return None
+        return self._schemes.claim(message.properties, level)
 
     def level_of(self, properties: dict[str, str]) -> int:
         """The requested delay level of a message, like :meth:`LevelTable.level_of`."""

@@ -4,8 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-import msgspec
-
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.broker.sending.kept_messages import KeptMessages
 from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_error
@@ -15,7 +13,7 @@ from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.message_types import LITE_TOPIC_PROPERTY, PRIORITY_PROPERTY
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.schedule.timed_scheme import SendReceipt
+from mocketmq.schedule.send_receipt import SendReceipt
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.batch import Batch
 from mocketmq.store.queue import Queue
@@ -26,17 +24,20 @@ ACCEPTED_AT_ONCE = 256
 """Number of messages of a large batch that are accepted before other tasks get a turn."""
 
 
-class SendResult(msgspec.Struct):
+class SendResult:
     """A stored message, and the queue where it becomes visible.
 
     For a delayed message ``stored`` is the parked record, as in RocketMQ's response, ``queue`` the real
     queue, and ``level`` the delay level after clamping. ``receipt`` is the position reported to the sender.
     """
 
-    stored: StoredMessage
-    queue: Queue
-    level: int
-    receipt: SendReceipt
+    __slots__ = ("level", "queue", "receipt", "stored")
+
+    def __init__(self, stored: StoredMessage, queue: Queue, level: int, receipt: SendReceipt) -> None:
+        self.stored = stored
+        self.queue = queue
+        self.level = level
+        self.receipt = receipt
 
 
 class PlainSends(ABC):
@@ -71,7 +72,7 @@ class PlainSends(ABC):
     def set_result(self, stored: list[StoredMessage | EmulatorError]) -> None:
         """Respond after the messages have become durable, except refused ones."""
         try:
-            self.kept(list(map(self._sent, self.accepted, stored)))
+            self.kept([self._sent(one, kept) for one, kept in zip(self.accepted, stored, strict=True)])
         except Exception as error:  # noqa: BLE001 - the writer has other waiters to notify
             self.refused(as_emulator_error(error))
 

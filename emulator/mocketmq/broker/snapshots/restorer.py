@@ -53,6 +53,7 @@ from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import KeptRecord, TimedScheme
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
+from mocketmq.store.attached_snapshot import attached_snapshot
 from mocketmq.store.batch import Batch
 from mocketmq.store.counters import read_past
 from mocketmq.store.message_keys import MessageKeys
@@ -180,7 +181,7 @@ class Restorer:
         database = self._store.database
         await self._committed.save_reported()
         async with AsyncExitStack() as stack:
-            connection = await stack.enter_async_context(database.attached(state.content))
+            connection = await stack.enter_async_context(attached_snapshot(database, state.content))
             async with database.exclusively():
                 topics, brokers, records = await asyncio.to_thread(_rows_of, connection)
             if brokers != self._settings.brokers:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from mocketmq.broker.registry.groups import MAX_RETRY_QUEUES, GroupConfig
-from mocketmq.broker.registry.topic import TopicConfig
+from mocketmq.broker.registry.topic_config import TopicConfig
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, SnapshotDamagedError
 from mocketmq.faults.injector import FaultInjector

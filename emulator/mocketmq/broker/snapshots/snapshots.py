@@ -39,6 +39,7 @@ from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import KeptRecord
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
+from mocketmq.store.attached_snapshot import attached_snapshot
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY
 from mocketmq.store.snapshot_rows import empty_snapshot, save_rows
@@ -86,7 +87,7 @@ async def capture_state(
     size = await database.used_bytes()
     check_size(size)
     async with (
-        database.attached(empty_snapshot()) as connection,
+        attached_snapshot(database, empty_snapshot()) as connection,
         timer.intervention(),
         schemes.listing(),
     ):

@@ -23,8 +23,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.registry import Registry
@@ -172,7 +170,8 @@ class HalfMessages:
         group = await self._groups.for_broker(group_name)
         if accepted.claim is not None:
             marks = {**marks, HALF_DUE_US: self._schemes.note(accepted.claim)}
-        draft = replace(accepted.draft, properties=accepted.draft.properties + encode_properties(marks))
+        draft = accepted.draft
+        draft.properties += encode_properties(marks)
 
         def work(batch: Batch) -> tuple[StoredMessage, Receipt]:
             self._intake.check(accepted)

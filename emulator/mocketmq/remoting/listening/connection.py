@@ -14,13 +14,14 @@ from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.door_tap import DoorTap
 from mocketmq.hosts import with_port
 from mocketmq.message.broker_share import BrokerShare
+from mocketmq.remoting.call import Response
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
 from mocketmq.remoting.listening.message_memory import MessageLoad, MessageMemory
 from mocketmq.remoting.listening.requests_in_progress import ConnectionLimits, RequestsInProgress, memory_of
 from mocketmq.remoting.listening.wrong_port import ANSWER, WRONG_PORT, is_http
-from mocketmq.remoting.request import LongPoll, Response
+from mocketmq.remoting.request import LongPoll
 from mocketmq.remoting.request_attributes import request_line
 from mocketmq.remoting.wire.codes import FrameError, ResponseCode
 from mocketmq.remoting.wire.command import Command

@@ -134,5 +134,5 @@ class RequestsInProgress:
 
 def memory_of(request: Command) -> int:
     """Approximate memory of a request in progress, in bytes."""
-    more = _FIELD_BYTES * max(len(request.ext) - _USUAL_FIELDS, 0)
+    more = _FIELD_BYTES * max(len(request.ext) - _USUAL_FIELDS, 0) if request.values is None else 0
     return _REQUEST_BYTES + more + request.frame_bytes

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -21,9 +21,10 @@ from mocketmq.errors import (
 from mocketmq.failpoint import pass_point
 from mocketmq.invisible_time import REMOTING_LONGEST_US
 from mocketmq.remoting.access_rule import AccessRule
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.queue_numbers import at_broker
-from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response, StraightAnswer
+from mocketmq.remoting.request import Reply, Request, RequestFamily, StraightAnswer
 from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
@@ -83,7 +84,7 @@ _NEEDS: Final = AccessRule(_needs_of_one)
 ACKNOWLEDGING: Final = RequestFamily("Acknowledging")
 
 
-def begin_to_acknowledge(calls: Iterable[RemotingCall[AckMessageHeader]], reply: Reply) -> bool:
+def begin_to_acknowledge(calls: Sequence[RemotingCall[AckMessageHeader]], reply: Reply) -> bool:
     """Begin to ack a message, without waiting for the result."""
     (call,) = calls
     handle, _ = _handle(call)

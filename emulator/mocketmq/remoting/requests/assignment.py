@@ -10,7 +10,8 @@ from mocketmq.broker.registry.request_modes import ALL_QUEUES, PULL, STRATEGIES,
 from mocketmq.broker.registry.topic import PERM_READ
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.body import object_of, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command

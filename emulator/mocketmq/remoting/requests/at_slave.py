@@ -14,7 +14,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mocketmq.broker.consuming.pull_status import PullStatus
-from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Handler, Request
 from mocketmq.remoting.requests import locks, offsets, pulling
 from mocketmq.remoting.requests.queue_headers import QueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
@@ -55,12 +56,12 @@ async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
     is_behind = registered.state == "running" and until_us is not None
     cleared = COMMIT_OFFSET | SUSPEND if is_behind else COMMIT_OFFSET
     header = replace(call.header, sys_flag=call.header.sys_flag & ~cleared)
-    response = await pulling.pull_until(replace(call, header=header), until_us)
+    response = await pulling.pull_until(call.with_header(header), until_us)
     if response.code == ResponseCode.PULL_OFFSET_MOVED and response.remark != PullStatus.OFFSET_RESET.value:
         ext = {**response.ext, "nextBeginOffset": str(header.queue_offset)}
-        return replace(response, ext=ext, code=ResponseCode.PULL_RETRY_IMMEDIATELY)
+        return Response(ext, response.body, ResponseCode.PULL_RETRY_IMMEDIATELY, response.remark)
     if is_behind and response.code != ResponseCode.SUCCESS:
-        return replace(response, code=ResponseCode.PULL_RETRY_IMMEDIATELY)
+        return Response(response.ext, response.body, ResponseCode.PULL_RETRY_IMMEDIATELY, response.remark)
     return response
 
 

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from mocketmq.errors import InvalidArgumentError, shorten
 from mocketmq.message.names import CLUSTER, MAX_QUEUES, REGION, TRACE_TOPIC
 from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader, RequestHeader

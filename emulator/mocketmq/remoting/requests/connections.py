@@ -6,7 +6,8 @@ from mocketmq.broker.registry.clients import Member, Subscription
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import java_hash
 from mocketmq.remoting.access_rule import reads
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, RequestHeader

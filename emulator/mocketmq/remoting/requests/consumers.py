@@ -9,7 +9,8 @@ import msgspec
 from mocketmq.broker.registry.clients import ClientAnswer
 from mocketmq.errors import InvalidArgumentError, MessageNotFoundError
 from mocketmq.remoting.access_rule import consumes, reads
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
 from mocketmq.remoting.wire.header import RequestHeader

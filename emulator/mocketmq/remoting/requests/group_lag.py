@@ -9,9 +9,10 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import reads
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.channel import queue_name
 from mocketmq.remoting.lane import Effect
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.requests.connections import subscription_data
 from mocketmq.remoting.requests.queue_headers import QueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode

@@ -10,8 +10,9 @@ from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, changed_attrib
 from mocketmq.broker.registry.groups import MAX_RETRIES, PRIORITY_FACTOR, Group, GroupConfig, retry_policy_of
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.lane import Effect
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.requests.topics import data_version
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in

@@ -4,7 +4,8 @@ from typing import Final
 
 from mocketmq.access.needs import Action
 from mocketmq.remoting.access_rule import OPEN, administers
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import RequestHeader

@@ -16,7 +16,8 @@ from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_MS, steady_us, wall_us
 from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
 from mocketmq.remoting.access_rule import ADMIN, KEY
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import Int32, NoHeader, RequestHeader, TopicHeader

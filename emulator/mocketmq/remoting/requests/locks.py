@@ -8,7 +8,8 @@ import msgspec
 from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.consuming.queue_locks import TopicQueue
 from mocketmq.remoting.access_rule import AccessRule
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command

@@ -7,7 +7,8 @@ from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import consumes, reads
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32, RequestHeader
 from mocketmq.remoting.wire.record import encode_record

@@ -18,7 +18,8 @@ from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, ConsumerD
 from mocketmq.errors import InvalidArgumentError, RefusedError
 from mocketmq.message.names import retry_topic
 from mocketmq.remoting.access_rule import KEY, AccessRule, consumes
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command

@@ -12,9 +12,10 @@ from mocketmq.broker.consuming.offset_resets import Side, at_end, at_offset
 from mocketmq.message.broker_share import ALONE
 from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import KEY, administers, consumes, reads
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.lane import Effect
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader, QueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys

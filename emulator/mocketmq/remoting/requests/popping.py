@@ -16,9 +16,10 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.remoting.access_rule import consumes, reads
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.queue_numbers import at_broker
-from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import LongPoll, Request, RequestFamily
 from mocketmq.remoting.requests.acknowledging import checked_invisible_us
 from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader
 from mocketmq.remoting.wire.body import MAX_TEXT

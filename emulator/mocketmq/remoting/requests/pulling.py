@@ -12,8 +12,9 @@ from mocketmq.hosts import split_address, with_port
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import consumes
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.lane import Effect
-from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import LongPoll, Request, RequestFamily
 from mocketmq.remoting.requests.membership import check_kind, filter_of
 from mocketmq.remoting.requests.queue_headers import ConsumerQueueHeader
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode

@@ -1,11 +1,12 @@
-"""Recalls delayed messages by their handles (``broker/inspection/pending.py``)."""
+"""Recalls delayed messages by their handles (``broker/inspection/recalls.py``)."""
 
 from typing import Final
 
 from mocketmq.errors import EmulatorError
 from mocketmq.message.names import REGION
 from mocketmq.remoting.access_rule import publishes
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RequestCode, code_of
 from mocketmq.remoting.wire.header import RequestHeader
 

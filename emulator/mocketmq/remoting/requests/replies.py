@@ -7,7 +7,8 @@ from mocketmq.access.needs import Need, to_produce
 from mocketmq.errors import EmulatorError
 from mocketmq.message.names import REPLY_TOPIC
 from mocketmq.remoting.access_rule import AccessRule
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.requests.send_header import V2_NAMES, SendMessageHeader
 from mocketmq.remoting.requests.sending import EXT, message_of, refusal, response_to
 from mocketmq.remoting.wire.codes import RequestCode

@@ -15,8 +15,9 @@ from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.hosts import split_address, with_port
 from mocketmq.message.names import CLUSTER, DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
 from mocketmq.remoting.access_rule import OPEN, administers, looks_for
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.mapping_json import mapping_info
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import NoHeader, RequestHeader, TopicHeader

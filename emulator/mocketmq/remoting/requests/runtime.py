@@ -13,7 +13,8 @@ from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Total
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.remoting.access_rule import KEY
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader

@@ -3,12 +3,12 @@
 The header determines whether a request is a batch, not the request code.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
-from mocketmq.broker.inspection.pending import recall_handle_of
+from mocketmq.broker.inspection.recalls import recall_handle_of
 from mocketmq.broker.sending.sender import PlainSends, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import (
@@ -25,14 +25,15 @@ from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY
 from mocketmq.remoting import logical_queues
 from mocketmq.remoting.access_rule import publishes
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.queue_numbers import at_broker
-from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response
+from mocketmq.remoting.request import Reply, Request, RequestFamily
 from mocketmq.remoting.requests.send_header import V2_NAMES, SendMessageHeader
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 from mocketmq.remoting.wire.codes import RequestCode, code_of
 from mocketmq.remoting.wire.record import decode_properties
 from mocketmq.rocketmq_versions import V5_0_0
-from mocketmq.schedule.timed_scheme import SendReceipt
+from mocketmq.schedule.send_receipt import SendReceipt
 
 EXT: Final = MappingProxyType({"MSG_REGION": names.REGION, "TRACE_ON": "true"})
 """Ext fields of every response to a send, including refusals."""
@@ -62,7 +63,7 @@ class _FastSends(PlainSends):
         self._reply = reply
 
     def kept(self, sent: Sequence[SendResult | EmulatorError]) -> None:
-        self._reply(list(map(_response_to_one, self._calls, sent)))
+        self._reply([_response_to_one(call, one) for call, one in zip(self._calls, sent, strict=True)])
 
     def refused(self, error: EmulatorError) -> None:
         self._reply([refusal(call, error) for call in self._calls])
@@ -78,9 +79,8 @@ def _response_to_one(call: RemotingCall[SendMessageHeader], sent: SendResult | E
         return refusal(call, as_emulator_error(error))
 
 
-def begin_to_send(calls: Iterable[RemotingCall[SendMessageHeader]], reply: Reply) -> bool:
+def begin_to_send(calls: Sequence[RemotingCall[SendMessageHeader]], reply: Reply) -> bool:
     """Begin to store plain messages, that is, no batch, half message, retry or timed message."""
-    begun: list[RemotingCall[SendMessageHeader]] = []
     messages: list[Message] = []
     born_us: dict[int, int] = {}  # most messages of a run share a born timestamp
     for call in calls:
@@ -94,12 +94,11 @@ def begin_to_send(calls: Iterable[RemotingCall[SendMessageHeader]], reply: Reply
         if born_ms not in born_us:
             born_us[born_ms] = _born_us(call)
         messages.append(_message(call, call.command.body, properties, header.flag, born_us[born_ms]))
-        begun.append(call)
-    sender = begun[0].broker.sender
-    accepted = sender.intake.accept_run(messages, drops_wait=_drops_wait(begun[0]))
+    sender = calls[0].broker.sender
+    accepted = sender.intake.accept_run(messages, drops_wait=_drops_wait(calls[0]))
     if accepted is None:
         return False
-    sender.begin_plain(_FastSends(begun, reply), accepted)
+    sender.begin_plain(_FastSends(calls, reply), accepted)
     return True
 
 

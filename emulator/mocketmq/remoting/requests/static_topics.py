@@ -7,11 +7,12 @@ from typing import Final
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.static_topic import QueueMapping
-from mocketmq.broker.registry.topic import QueuesAtBroker, TopicConfig
+from mocketmq.broker.registry.topic_config import QueuesAtBroker, TopicConfig
 from mocketmq.errors import InvalidArgumentError, NoPermissionError
 from mocketmq.remoting.access_rule import administers
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.mapping_json import read_mapping
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.requests.topics import FILTER_TYPES
 from mocketmq.remoting.wire.body import object_of, text_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode

@@ -7,7 +7,8 @@ from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, Mete
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.names import CLUSTER
 from mocketmq.remoting.access_rule import reads
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import RequestHeader

@@ -6,21 +6,15 @@ from typing import Any, Final
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
 from mocketmq.broker.registry.name_server import DataVersion
-from mocketmq.broker.registry.topic import (
-    ABSENT,
-    MESSAGE_TYPE,
-    PERM_READ,
-    PERM_WRITE,
-    QueuesAtBroker,
-    Topic,
-    TopicConfig,
-)
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.registry.topic_config import ABSENT, MESSAGE_TYPE, QueuesAtBroker, TopicConfig
 from mocketmq.broker.registry.topics import is_at_all_brokers
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
+from mocketmq.remoting.call import RemotingCall, Response
 from mocketmq.remoting.mapping_json import mapping_detail
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode

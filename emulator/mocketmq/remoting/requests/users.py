@@ -8,7 +8,8 @@ from mocketmq.access.policies import Resource, parse_policies, policy_type_of
 from mocketmq.access.users import SUPER, USER_STATUSES, USER_TYPES, UserAccount
 from mocketmq.errors import AuthError
 from mocketmq.remoting.access_rule import administers, reads
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.call import RemotingCall, Response
+from mocketmq.remoting.request import Request, RequestFamily
 from mocketmq.remoting.wire.body import object_of, objects_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps

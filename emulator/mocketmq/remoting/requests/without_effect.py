@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import shorten
-from mocketmq.remoting.request import RemotingCall, Response
+from mocketmq.remoting.call import RemotingCall, Response
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ The codes are those of RequestCode.java and ResponseCode.java, 4.9.8, 5.3.3 and 
 
 from collections.abc import Sequence
 from enum import IntEnum, unique
+from typing import Any
 
 from mocketmq.errors import EmulatorError, InvalidArgumentError, RefusedError, wire_codes
 from mocketmq.message.names import TOPIC_NAMES
-from mocketmq.remoting.wire.command import Command
 from mocketmq.rocketmq_versions import V5_0_0
 
 
@@ -184,7 +184,7 @@ class FrameError(RemotingError):
     ``before`` has the commands that were complete before these bytes.
     """
 
-    before: Sequence[Command] = ()
+    before: Sequence[Any] = ()
 
     def __init__(self, remark: str) -> None:
         super().__init__(ResponseCode.SYSTEM_ERROR, remark)

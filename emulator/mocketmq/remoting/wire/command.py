@@ -1,10 +1,10 @@
 """A command, that is, the request or response in a frame (RemotingCommand.java, 4.9.8)."""
 
 from collections.abc import Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
-import msgspec
-
+from mocketmq.remoting.wire.json_header import read_header
 from mocketmq.rocketmq_versions import V3_4_9, V4_9_8
 
 _RESPONSE: Final = 1
@@ -13,30 +13,69 @@ _ONEWAY: Final = 2
 JSON: Final = 0
 ROCKETMQ: Final = 1
 """The two forms of a header."""
+NO_EXT: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Command(msgspec.Struct):
+class Command:
     """A request or a response.
 
     ``opaque`` matches a response to its request. The number is unique on one connection, in one direction.
     ``version`` is the sender's version of RocketMQ; as a client, mocketmq sends the version 4.9.8.
     ``received_us`` is the steady time at which the broker read the request; otherwise it is 0.
     ``frame_bytes`` is the size of the frame from which the command was read; otherwise it is 0.
-    ``tap_number`` is the request's number in a recording of requests.
+    ``tap_number`` is the request's number in a recording of requests. ``values`` has the values for the class
+    of the request's header if the codec has read them; ``ext`` is then read from the JSON ``header``.
     """
 
-    code: int
-    opaque: int = 0
-    flag: int = 0
-    ext: Mapping[str, str] = {}
-    body: bytes = b""
-    remark: str | None = None
-    language: str = "JAVA"
-    version: int = V4_9_8
-    serialization: int = JSON
-    received_us: int = 0
-    frame_bytes: int = 0
-    tap_number: int = 0
+    __slots__ = (
+        *("_ext", "_header", "body", "code", "flag", "frame_bytes", "language", "opaque", "received_us"),
+        *("remark", "serialization", "tap_number", "values", "version"),
+    )
+
+    def __init__(
+        self,
+        code: int,
+        opaque: int = 0,
+        flag: int = 0,
+        ext: Mapping[str, str] | None = NO_EXT,
+        body: bytes = b"",
+        remark: str | None = None,
+        language: str = "JAVA",
+        version: int = V4_9_8,
+        serialization: int = JSON,
+        frame_bytes: int = 0,
+        header: bytes = b"",
+        values: tuple[Any, ...] | None = None,
+    ) -> None:
+        self.code = code
+        self.opaque = opaque
+        self.flag = flag
+        self.body = body
+        self.remark = remark
+        self.language = language
+        self.version = version
+        self.serialization = serialization
+        self.frame_bytes = frame_bytes
+        self.received_us = 0
+        self.tap_number = 0
+        self.values = values
+        self._ext = ext
+        self._header = header
+
+    @property
+    def ext(self) -> Mapping[str, str]:
+        """The ext fields, read when they are first asked for."""
+        if self._ext is None:
+            self._ext = read_header(self._header)[1]
+        return self._ext
+
+    @ext.setter
+    def ext(self, ext: Mapping[str, str]) -> None:
+        self._ext = ext
+
+    def __repr__(self) -> str:
+        body = f"{len(self.body)} bytes"
+        return f"<command {self.code}, flag {self.flag}, {dict(self.ext)}, remark {self.remark!r}, {body}>"
 
     @property
     def is_response(self) -> bool:

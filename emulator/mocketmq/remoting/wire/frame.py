@@ -3,7 +3,8 @@
 import struct
 from typing import Final
 
-from mocketmq.remoting.wire.codes import LANGUAGES, FrameError
+from mocketmq.codec import read_send
+from mocketmq.remoting.wire.codes import LANGUAGES, FrameError, RequestCode
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.json_header import read_header, write_header
 
@@ -19,6 +20,7 @@ _LENGTH: Final = struct.Struct(">i")
 _BINARY: Final = struct.Struct(">hbHiii")  # code, language, version, opaque, flag, length of the remark
 _KEY: Final = struct.Struct(">h")
 _OTHER: Final = "OTHER"
+_PLAIN_SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 _LANGUAGE_BYTES: Final = {name: number for number, name in enumerate(LANGUAGES)}
 
 
@@ -72,7 +74,10 @@ class FrameReader:
                 break
             header_start = start + _PREFIX.size
             body_start = header_start + header_length
-            command = _command(word >> 24, data[header_start:body_start], data[body_start:end])
+            header, body = data[header_start:body_start], data[body_start:end]
+            command = None if word >> 24 else _plain_send(header, body)
+            if command is None:
+                command = _command(word >> 24, header, body)
             command.frame_bytes = end - start
             commands.append(command)
             start = end
@@ -104,6 +109,26 @@ def _command(form: int, header: bytes, body: bytes) -> Command:
     if form == ROCKETMQ:
         return _from_binary(header, body)
     raise FrameError(f"a header has serialize type {form}; allowed: {JSON} (JSON) and {ROCKETMQ} (ROCKETMQ)")
+
+
+def _plain_send(header: bytes, body: bytes) -> Command | None:
+    """The send with this JSON header, if the codec reads it."""
+    send = read_send(header, _PLAIN_SEND)
+    if send is None:
+        return None
+    opaque, flag, version, language, values = send
+    return Command(
+        _PLAIN_SEND,
+        opaque,
+        flag,
+        None,
+        body,
+        None,
+        _language(language),
+        version,
+        header=header,
+        values=values,
+    )
 
 
 def _from_json(data: bytes, body: bytes) -> Command:
@@ -175,7 +200,11 @@ def _text(data: bytes, start: int, length: int, name: str) -> tuple[str, int]:
 
 def encode(command: Command) -> bytes:
     """Encode a command as a frame. Raises FrameError if the frame would be too large for its reader."""
-    header = _to_binary(command) if command.serialization == ROCKETMQ else write_header(command)
+    if command.serialization == ROCKETMQ:
+        header = _to_binary(command)
+    else:
+        code, flag, opaque, version = command.code, command.flag, command.opaque, command.version
+        header = write_header(code, command.ext, flag, command.language, opaque, version, command.remark)
     length = 4 + len(header) + len(command.body)
     if length > _MAX_LENGTH or len(header) > MAX_HEADER:
         raise _refused(length, len(header))

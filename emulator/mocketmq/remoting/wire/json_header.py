@@ -1,48 +1,14 @@
 """Reads and writes JSON headers (docs/protocol/remoting.md §1)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import FrameError
-from mocketmq.remoting.wire.command import Command
-
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-
-
-class JsonHeader(msgspec.Struct, gc=False):
-    """A JSON header as all clients except ali-ons write it."""
-
-    code: _Int32
-    opaque: _Int32 = 0
-    flag: _Int32 = 0
-    version: _Int32 = 0
-    language: str | int | None = None
-    remark: str | None = None
-    extFields: dict[str, str] | None = None  # noqa: N815
-
-
-class _LooseJsonHeader(JsonHeader):
-    """A JSON header with ext values of any type."""
-
-    extFields: dict[str, Any] | None = None  # noqa: N815
-
-
-class _WrittenJsonHeader(msgspec.Struct, gc=False):
-    """A JSON header as sent, always with ``extFields``, because some clients crash without them (§12.1)."""
-
-    code: int
-    extFields: dict[str, str]  # noqa: N815
-    flag: int
-    language: str
-    opaque: int
-    version: int
-    remark: str | msgspec.UnsetType
-    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
-
+from mocketmq.remoting.wire.json_form import JsonHeader, LooseJsonHeader, WrittenJsonHeader
 
 _read_json: Final = msgspec.json.Decoder(JsonHeader).decode
 _write_json: Final = msgspec.json.Encoder().encode
@@ -58,10 +24,10 @@ def read_header(data: bytes) -> tuple[JsonHeader, Mapping[str, str]]:
         return loose, _texts(loose.extFields)
 
 
-def _read_loosely(data: bytes) -> _LooseJsonHeader:
+def _read_loosely(data: bytes) -> LooseJsonHeader:
     """Read a header in fastjson's dialect, with ext values of any type, as ali-ons writes it."""
     try:
-        return msgspec.convert(fastjson.loads(data), _LooseJsonHeader, strict=False)
+        return msgspec.convert(fastjson.loads(data), LooseJsonHeader, strict=False)
     except (InvalidArgumentError, msgspec.ValidationError) as error:
         raise FrameError(f"a header that cannot be read: {error}") from None
 
@@ -75,17 +41,18 @@ def _texts(ext: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def write_header(command: Command) -> bytes:
-    """Write the header of a command."""
-    ext = command.ext
+def write_header(
+    code: int, ext: Mapping[str, str], flag: int, language: str, opaque: int, version: int, remark: str | None
+) -> bytes:
+    """Write a header."""
     return _write_json(
-        _WrittenJsonHeader(
-            command.code,
+        WrittenJsonHeader(
+            code,
             ext if type(ext) is dict else dict(ext),
-            command.flag,
-            command.language,
-            command.opaque,
-            command.version,
-            command.remark or msgspec.UNSET,
+            flag,
+            language,
+            opaque,
+            version,
+            remark or msgspec.UNSET,
         )
     )

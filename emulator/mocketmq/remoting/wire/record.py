@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from mocketmq.codec import read_properties
 from mocketmq.errors import IllegalMessageError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import REGION
@@ -201,6 +202,9 @@ def decode_properties(text: str) -> dict[str, str]:
 
     Properties without a name or value are left out. Of properties with the same name, the last one wins.
     """
+    properties = read_properties(text)
+    if properties is not None:
+        return properties
     properties = {}
     for part in text.split("\x02"):
         name, _, value = part.partition("\x01")
