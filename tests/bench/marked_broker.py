@@ -20,7 +20,8 @@ import aiosqlite
 from mocketmq.clock import wall_us
 from mocketmq.store import database
 from mocketmq.store.checkpoints import Checkpoints
-from mocketmq.store.write_connection import TransactingConnection
+from mocketmq.store.transacting_connection import TransactingConnection
+from mocketmq.store.transaction_runner import TransactionRunner
 from tests.bench.causes import COMMIT, COPY, READ, RESTART, STOPPED, SYNC, TO_LOOP, TO_THREAD, TRANSACTION
 from tests.bench.marks import Marks, Stopwatch
 
@@ -97,18 +98,18 @@ def _mark_threads(marks: Marks) -> None:
 
 
 def _mark_transactions(marks: Marks) -> None:
-    transact = TransactingConnection.transact
+    run = TransactionRunner.run
 
-    def marked(connection: TransactingConnection, statements: Any) -> None:
+    def marked(runner: TransactionRunner, connection: sqlite3.Connection, statements: Any) -> None:
         stopwatch = Stopwatch()
         try:
-            transact(connection, statements)
+            run(runner, connection, statements)
         finally:
             ended_us, state = stopwatch.stop()
             marks.add(f"{TRANSACTION} {state}", stopwatch.begin_us, ended_us)
             marks.counts[TRANSACTION] += 1
 
-    setattr(TransactingConnection, "transact", marked)  # noqa: B010 - a method
+    setattr(TransactionRunner, "run", marked)  # noqa: B010 - a method
 
 
 def _mark_commits(marks: Marks, log: Path) -> None:

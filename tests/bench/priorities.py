@@ -4,7 +4,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic_config import PLAIN
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.message.properties import PRIORITY
 from tests.bench.figures import Figure, at_most

@@ -88,6 +88,7 @@ class Connection(asyncio.Protocol):
             self.write(b"".join(replies))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._answers.set()
         if not self._is_closed and not self.ended.done():
             self.ended.set_exception(exc or AssertionError("the server closed the connection"))
 

@@ -138,14 +138,14 @@ async def deliveries(port: int, data: Path, rate: int, seconds: float) -> list[D
     """Send to two levels in turns at a steady pace, and return the messages received, by due time."""
     count = int(rate * seconds)
     got_us: dict[int, int] = {}
-    all_there = asyncio.Event()
+    all_there = asyncio.get_running_loop().create_future()
 
     def pulled(opaque: int, head: bytes, body: bytes) -> bytes | None:
         now_us = wall_us()
         if check(head, (0, 19, 20)) == 0:
             got_us.update((record.queue_offset, now_us) for record in decode_records(body))
         if len(got_us) == count:
-            all_there.set()
+            all_there.set_result(None)
             return None
         return pull_frame(opaque + 1, 0, number_in(head, b"nextBeginOffset"), wait_ms=15_000)
 
@@ -160,7 +160,11 @@ async def deliveries(port: int, data: Path, rate: int, seconds: float) -> list[D
             producer.write(send_frame(number, level=1 + number % 2))
             number += 1
         await asyncio.sleep(TICK_S)
-    await all_there.wait()
+    lost = (producer.ended, consumer.ended)  # a refused send or pull ends its connection
+    await asyncio.wait((all_there, *lost), return_when=asyncio.FIRST_COMPLETED)
+    for ended in lost:
+        if ended.done():
+            ended.result()
     producer.close()
     consumer.close()
     return [

@@ -1,7 +1,8 @@
 """Costs by the number of messages: sends, disk, restarts, memory, deliveries, hold-ups and reports."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -27,6 +28,7 @@ _BODY: Final = b"." * 200
 _ALL: Final = "2h"
 _HERD_US: Final = 3_600 * US_PER_S
 _PING_S: Final = 0.005
+_PAGE: Final = 4_096
 
 
 async def sent(size: int) -> AsyncIterator[Cost]:
@@ -66,7 +68,10 @@ async def pending(scheme: SchemeName, size: int) -> AsyncIterator[Cost]:
 
 
 async def herd(scheme: SchemeName, size: int) -> AsyncIterator[Cost]:
-    """Deliver messages that are all due in one second, while another client sends."""
+    """Deliver messages that are all due in one second, while another client sends.
+
+    Beside it, this process appends to a file of its own and syncs it: sends cannot be faster.
+    """
     with TemporaryDirectory(prefix="mocketmq-bench-") as folder:
         data = Path(folder, "data")
         await fill_with_herd(scheme, data, size, _HERD_US, len(_BODY))
@@ -78,16 +83,29 @@ async def herd(scheme: SchemeName, size: int) -> AsyncIterator[Cost]:
             await other.ask(send_frame(0))
             began = perf_counter()
             moving = asyncio.create_task(client.advance(_ALL))
-            longest_s = 0.0
+            longest_send_s = longest_sync_s = 0.0
             while not moving.done():
-                asked = perf_counter()
-                await other.ask(send_frame(0))
-                longest_s = max(longest_s, perf_counter() - asked)
+                longest_send_s = max(longest_send_s, await _took_s(other.ask(send_frame(0))))
+                appending = asyncio.to_thread(_append, Path(folder, "other"))
+                longest_sync_s = max(longest_sync_s, await _took_s(appending))
                 await asyncio.wait([moving], timeout=_PING_S)
             assert (await moving)["fired"] == size
             other.close()
             yield Cost(f"{scheme}: deliveries of a second", "s", size, perf_counter() - began)
-            yield Cost(f"{scheme}: longest send meanwhile", "ms", size, longest_s * 1e3, FLAT)
+            yield Cost(f"{scheme}: longest send meanwhile", "ms", size, longest_send_s * 1e3, FLAT)
+            yield Cost(f"{scheme}: longest sync of another file", "ms", size, longest_sync_s * 1e3, FLAT)
+
+
+async def _took_s(step: Awaitable[None]) -> float:
+    began = perf_counter()
+    await step
+    return perf_counter() - began
+
+
+def _append(path: Path) -> None:
+    with path.open("ab", buffering=0) as file:
+        file.write(bytes(_PAGE))
+        os.fsync(file.fileno())
 
 
 def _options(scheme: SchemeName) -> tuple[str, ...]:
