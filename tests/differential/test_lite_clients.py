@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,11 +25,13 @@ from tests.upstream.process import HOST
 
 RECORDED = "RECORDED_LITE"
 """Variable that names a folder for what clients send to RocketMQ; see tests/doors/grpc/recorded/README.md."""
-LINES = (
-    *("send a 1", "send b 1", "subscribe a", "subscribe b", "wait 2"),
-    *("send a 2", "wait 1", "send b fails", "wait 2", "unsubscribe b", "send b 2", "send a 3", "wait 1"),
-)
-"""Lines for the programs; ``wait`` waits until as many more messages were received."""
+FIRST = ("send a 1", "send b 1", "subscribe a", "subscribe b", "wait 2", "send a 2", "wait 1")
+"""Lines for the programs. ``wait`` waits for so many more messages, ``until`` for a certain one."""
+FAILING = ("send b fails", "wait 2")
+LAST = ("unsubscribe b", "send b late", "send a 3", "until a 3")
+WITHOUT_FAILING = frozenset(("java-5.2-grpc",))
+"""Clients without the lines ``FAILING``. Java's 5.2.0 does not name the lite topic of a message that failed.
+So RocketMQ redelivers the message after a minute; in one of ten runs, it had not done so after five."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -57,6 +59,10 @@ async def test_an_application_consumes_lite_topics_alike(
     if RECORDED in os.environ:
         record(Path(os.environ[RECORDED]) / f"{client}.txt", sent)
     here, _ = await _played(client, ours, tmp_path_factory.mktemp("client"))
+    # RocketMQ's end of a subscription leaves the events of the lite topic that wait for the client (in 5.5.0,
+    # LiteCtlListenerImpl.onUnregister of LiteEventDispatcher is empty). The acknowledgement of "fails" makes
+    # such an event, by which the client may get the message that was sent after the end.
+    there["b"] = [line for line in there["b"] if not line.startswith("late")]
     assert here == there
     assert set(here) == {"a", "b"}
 
@@ -68,10 +74,11 @@ async def _played(client: str, ends: Ends, home: Path) -> tuple[dict[str, list[s
     await make_topic(HOST, ends.namesrv_port, ends.broker_port, topic, "LITE")
     await _make_group(ends, group, topic)
     async with playing(client, program, home, ends.grpc_port, topic, group) as (application, sent):
-        return await _told(application), sent
+        failing = () if client in WITHOUT_FAILING else FAILING
+        return await _told(application, (*FIRST, *failing, *LAST)), sent
 
 
-async def _told(application: RunningProgram) -> dict[str, list[str]]:
+async def _told(application: RunningProgram, lines: Sequence[str]) -> dict[str, list[str]]:
     """Give the program its lines."""
     received: dict[str, list[str]] = {}
     fresh = 0
@@ -88,11 +95,16 @@ async def _told(application: RunningProgram) -> dict[str, list[str]]:
 
     async with asyncio.timeout(HANGING_S):
         assert await line() == "ready"
-        for command in LINES:
+        for command in lines:
             if command.startswith("wait"):
                 while fresh < int(command.rpartition(" ")[2]):
                     await line()
                 fresh = 0
+                continue
+            if command.startswith("until"):
+                _, lite_topic, body = command.split(" ")
+                while f"{body} 1" not in received.get(lite_topic, ()):
+                    await line()
                 continue
             application.stdin.write(f"{command}\n".encode())
             while (answer := await line()).startswith("got"):
