@@ -424,10 +424,144 @@ static PyObject *write_properties(PyObject *Py_UNUSED(module), PyObject *const *
     return PyUnicode_DecodeUTF8(room, out - room, "strict");
 }
 
+/* A header that is being written. Once a part does not fit, `at` is NULL. */
+typedef struct {
+    char *at, *end;
+} Writer;
+
+static void put(Writer *writer, const char *data, Py_ssize_t size)
+{
+    if (!writer->at || size > writer->end - writer->at) {
+        writer->at = NULL;
+        return;
+    }
+    memcpy(writer->at, data, (size_t)size);
+    writer->at += size;
+}
+
+static void put_text(Writer *writer, const char *text) { put(writer, text, (Py_ssize_t)strlen(text)); }
+
+/* Write a string of JSON, without escapes: a character that needs one does not fit. */
+static void put_string(Writer *writer, PyObject *text)
+{
+    Py_ssize_t size = 0;
+    const char *data = PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
+    for (Py_ssize_t at = 0; data && at < size; at++)
+        if ((unsigned char)data[at] < 0x20 || data[at] == '"' || data[at] == '\\')
+            data = NULL;
+    if (!data) {
+        PyErr_Clear();
+        writer->at = NULL;
+        return;
+    }
+    put_text(writer, "\"");
+    put(writer, data, size);
+    put_text(writer, "\"");
+}
+
+static void put_number(Writer *writer, const char *name, PyObject *number)
+{
+    char digits[24], *at = digits + sizeof digits;
+    long long value = PyLong_AsLongLong(number);
+    unsigned long long left = value < 0 ? 0 - (unsigned long long)value : (unsigned long long)value;
+    if (value == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        writer->at = NULL;
+        return;
+    }
+    do
+        *--at = (char)('0' + left % 10);
+    while (left /= 10);
+    if (value < 0)
+        *--at = '-';
+    put_text(writer, name);
+    put(writer, at, digits + sizeof digits - at);
+}
+
+#define MAX_BODY (1 << 20)
+
+static char *put_big_endian(char *out, uint32_t number)
+{
+    for (int shift = 24; shift >= 0; shift -= 8)
+        *out++ = (char)(number >> shift);
+    return out;
+}
+
+PyDoc_STRVAR(write_frame_doc, "write_frame(code, ext, flag, language, opaque, version, body)\n--\n\n"
+                              "Write a frame with a JSON header.");
+
+static PyObject *write_frame(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 7) {
+        PyErr_SetString(PyExc_TypeError, "write_frame takes six fields and a body");
+        return NULL;
+    }
+    char room[ROOM];
+    Writer header = {room, room + ROOM};
+    PyObject *name, *value;
+    Py_ssize_t at = 0, body = PyBytes_Check(args[6]) ? PyBytes_Size(args[6]) : -1;
+    const char *separator = "";
+    put_number(&header, "{\"code\":", args[0]);
+    put_text(&header, ",\"extFields\":{");
+    if (!PyDict_Check(args[1]) || body < 0 || body > MAX_BODY)
+        header.at = NULL;
+    while (header.at && PyDict_Next(args[1], &at, &name, &value)) {
+        put_text(&header, separator);
+        put_string(&header, name);
+        put_text(&header, ":");
+        put_string(&header, value);
+        separator = ",";
+    }
+    put_number(&header, "},\"flag\":", args[2]);
+    put_text(&header, ",\"language\":");
+    put_string(&header, args[3]);
+    put_number(&header, ",\"opaque\":", args[4]);
+    put_number(&header, ",\"version\":", args[5]);
+    put_text(&header, ",\"serializeTypeCurrentRPC\":\"JSON\"}");
+    Py_ssize_t size = header.at ? header.at - room : 0;
+    PyObject *frame = size ? PyBytes_FromStringAndSize(NULL, 8 + size + body) : NULL;
+    if (!frame) {
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    char *out = put_big_endian(PyBytes_AsString(frame), (uint32_t)(4 + size + body));
+    out = put_big_endian(out, (uint32_t)size);
+    memcpy(out, room, (size_t)size);
+    memcpy(out + size, PyBytes_AsString(args[6]), (size_t)body);
+    return frame;
+}
+
+#define HOST_DIGITS 16
+#define OFFSET_DIGITS 16
+
+PyDoc_STRVAR(write_message_id_doc, "write_message_id(host, log_offset)\n--\n\nWrite an offset message id.");
+
+static PyObject *write_message_id(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyUnicode_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "write_message_id takes a host's digits and a log offset");
+        return NULL;
+    }
+    Py_ssize_t size;
+    const char *host = PyUnicode_AsUTF8AndSize(args[0], &size);
+    long long offset = PyLong_AsLongLong(args[1]);
+    if (!host || size != HOST_DIGITS || offset < 0) {
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    char id[HOST_DIGITS + OFFSET_DIGITS];
+    memcpy(id, host, HOST_DIGITS);
+    for (int at = HOST_DIGITS + OFFSET_DIGITS; at-- > HOST_DIGITS; offset >>= 4)
+        id[at] = "0123456789ABCDEF"[offset & 15];
+    return PyUnicode_DecodeUTF8(id, sizeof id, "strict");
+}
+
 static PyMethodDef methods[] = {
     {"read_send", (PyCFunction)(void (*)(void))read_send, METH_FASTCALL, read_send_doc},
     {"read_properties", read_properties, METH_O, read_properties_doc},
     {"write_properties", (PyCFunction)(void (*)(void))write_properties, METH_FASTCALL, write_properties_doc},
+    {"write_frame", (PyCFunction)(void (*)(void))write_frame, METH_FASTCALL, write_frame_doc},
+    {"write_message_id", (PyCFunction)(void (*)(void))write_message_id, METH_FASTCALL, write_message_id_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,6 +5,7 @@
 
 import json
 import struct
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -13,14 +14,16 @@ from hypothesis import strategies as st
 
 from mocketmq import codec
 from mocketmq.errors import IllegalMessageError
+from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import encode_properties
 from mocketmq.remoting.requests.send_header import V2_NAMES, SendMessageHeader
 from mocketmq.remoting.wire.codes import LANGUAGES, FrameError, RequestCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.frame import FrameReader
+from mocketmq.remoting.wire.frame import MAX_FRAME, MAX_HEADER, FrameReader, encode
 from mocketmq.remoting.wire.header import HeaderReader
-from mocketmq.remoting.wire.json_header import read_header
+from mocketmq.remoting.wire.json_header import read_header, write_header
 from mocketmq.remoting.wire.record import decode_properties
+from mocketmq.rocketmq_versions import V4_9_8
 from tests.bench.remoting_client import send_frame
 
 SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
@@ -111,6 +114,8 @@ def test_a_release_reads_usual_sends_in_c(header: bytes) -> None:
     assert header_of(command) == READER.read(read_header(header)[1])
     assert (codec.read_properties("A\x01b\x02") == {"A": "b"}) is IS_COMPILED
     assert (codec.write_properties({"A": "b"}, 5) == "A\x01b\x02") is IS_COMPILED
+    assert (codec.write_frame(0, {}, 1, "JAVA", 7, 0, b"") is not None) is IS_COMPILED
+    assert (codec.write_message_id("7F0000010000ABCD", 0) is not None) is IS_COMPILED
 
 
 LEFT: Final = {
@@ -241,3 +246,71 @@ def test_remembered_texts_do_not_replace_each_other() -> None:
     text = "".join(f"{name}\x01{name}\x02" for name in names)
     for _ in range(2):
         assert decode_properties(text) == {name: name for name in names}
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('"\\\x00\x1f\x7f/'), max_size=12)
+
+
+@given(
+    st.dictionaries(texts, texts, max_size=5),
+    *(int32, int32, int32, int32),
+    st.sampled_from(LANGUAGES),
+    st.none() | texts,
+    st.binary(max_size=20),
+)
+def test_frames_are_written_alike(
+    ext: dict[str, str],
+    code: int,
+    flag: int,
+    opaque: int,
+    version: int,
+    language: str,
+    remark: str | None,
+    body: bytes,
+) -> None:
+    header = write_header(code, ext, flag, language, opaque, version, remark)
+    command = Command(code, opaque, flag, ext, body, remark, language, version)
+    assert encode(command) == framed(header, body)
+    assert codec.write_frame(code, ext, flag, language, opaque, version, body) in (
+        None,
+        framed(write_header(code, ext, flag, language, opaque, version, None), body),
+    )
+
+
+@pytest.mark.parametrize("size", [1_900, 2_048, 2_200, 1 << 20, MAX_HEADER + 1])
+def test_headers_of_any_size_are_written_or_refused(size: int) -> None:
+    command = Command(0, ext={"a": "x" * size}, body=b"y")
+    if size > MAX_HEADER - 200:
+        with pytest.raises(FrameError):
+            encode(command)
+    else:
+        assert encode(command) == framed(write_header(0, command.ext, 0, "JAVA", 0, V4_9_8, None), b"y")
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, MAX_FRAME])
+def test_frames_of_any_size_are_written_or_refused(size: int) -> None:
+    command = Command(0, body=bytes(size))
+    if size == MAX_FRAME:
+        with pytest.raises(FrameError):
+            encode(command)
+    else:
+        assert encode(command) == framed(write_header(0, {}, 0, "JAVA", 0, V4_9_8, None), command.body)
+
+
+@pytest.mark.parametrize("offset", [-1, 2**63])
+def test_a_header_with_other_values_is_left_to_python(offset: int) -> None:
+    assert codec.write_message_id("7F0000010000ABCD", offset) is None
+    assert codec.write_message_id("7F00000100ABCD", 0) is None
+    others: list[tuple[Any, ...]] = [
+        (2**63, {}, 0, "JAVA", 0, 0, b""),
+        (0, MappingProxyType({}), 0, "JAVA", 0, 0, b""),
+        (0, {"a": 1}, 0, "JAVA", 0, 0, b""),
+        (0, {"a": "\ud800"}, 0, "JAVA", 0, 0, b""),
+        (0, {}, 0, "JAVA", 0, 0, memoryview(b"")),
+    ]
+    assert [codec.write_frame(*each) for each in others] == [None] * len(others)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_message_ids_are_written(offset: int) -> None:
+    assert offset_message_id("127.0.0.1:10911", offset) == f"7F00000100002A9F{offset:016X}"

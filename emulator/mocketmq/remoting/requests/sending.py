@@ -198,7 +198,8 @@ def _as_ipv4(remote: str) -> str:
 def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
     """The response to a stored send."""
     first, host, share = sent[0].receipt, call.channel.store_host, call.channel.share
-    ext = EXT | {
+    ext = {
+        **EXT,
         "msgId": ",".join([at_host(one.receipt.offset_message_id, host) for one in sent]),
         "queueId": str(
             first.queue_id if share is ALONE else share.queue_id(call.header.topic, first.queue_id)

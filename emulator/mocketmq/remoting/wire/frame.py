@@ -3,7 +3,7 @@
 import struct
 from typing import Final
 
-from mocketmq.codec import read_send
+from mocketmq.codec import read_send, write_frame
 from mocketmq.remoting.wire.codes import LANGUAGES, FrameError, RequestCode
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.json_header import read_header, write_header
@@ -204,7 +204,11 @@ def encode(command: Command) -> bytes:
         header = _to_binary(command)
     else:
         code, flag, opaque, version = command.code, command.flag, command.opaque, command.version
-        header = write_header(code, command.ext, flag, command.language, opaque, version, command.remark)
+        ext, language, remark, body = command.ext, command.language, command.remark, command.body
+        frame = None if remark else write_frame(code, ext, flag, language, opaque, version, body)
+        if frame is not None:
+            return frame
+        header = write_header(code, ext, flag, language, opaque, version, remark)
     length = 4 + len(header) + len(command.body)
     if length > _MAX_LENGTH or len(header) > MAX_HEADER:
         raise _refused(length, len(header))
