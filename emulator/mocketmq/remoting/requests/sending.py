@@ -35,7 +35,8 @@ from mocketmq.remoting.wire.record import decode_properties
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.schedule.send_receipt import SendReceipt
 
-EXT: Final = MappingProxyType({"MSG_REGION": names.REGION, "TRACE_ON": "true"})
+_EXT: Final = {"MSG_REGION": names.REGION, "TRACE_ON": "true"}  # it is quicker to unpack than its proxy
+EXT: Final = MappingProxyType(_EXT)
 """Ext fields of every response to a send, including refusals."""
 _PREPARED_OR_ROLLED_BACK: Final = 0x4
 _KEPT_FLAGS: Final = 0x70B
@@ -199,7 +200,7 @@ def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -
     """The response to a stored send."""
     first, host, share = sent[0].receipt, call.channel.store_host, call.channel.share
     ext = {
-        **EXT,
+        **_EXT,
         "msgId": ",".join([at_host(one.receipt.offset_message_id, host) for one in sent]),
         "queueId": str(
             first.queue_id if share is ALONE else share.queue_id(call.header.topic, first.queue_id)
