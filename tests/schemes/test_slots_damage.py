@@ -10,7 +10,7 @@ import pytest
 from mocketmq.broker.broker import Broker
 from tests.schemes.test_slots import SLOTS, slots_of
 from tests.support.brokers import S, rows, running_broker
-from tests.support.second_directories import in_order_of_delivery, listed, send_in
+from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
 
 COUNT = 40
 HEADER_BYTES = 64
@@ -55,6 +55,8 @@ async def with_most_beyond_memory(broker: Broker, data: Path) -> Path:
     Only the index knows most of the pending messages.
     """
     slots_of(broker).entries.read_ahead.size = 8
+    now_ms = broker.clock.now_us() // MS
+    await broker.mover.advance((HOUR_MS - now_ms % HOUR_MS) * MS)  # an hour has an index of its own
     for number in range(COUNT):
         await send_in(broker, 1_000 + 10 * number, str(number))
     [path] = (data / "slots" / "index").iterdir()
