@@ -478,7 +478,7 @@ static void put_number(Writer *writer, const char *name, PyObject *number)
     put(writer, at, digits + sizeof digits - at);
 }
 
-#define MAX_BODY (1 << 20)
+#define MAX_BODY (1 << 20) /* in bytes; Python refuses what is too large for a frame */
 
 static char *put_big_endian(char *out, uint32_t number)
 {

@@ -297,10 +297,14 @@ def test_frames_of_any_size_are_written_or_refused(size: int) -> None:
         assert encode(command) == framed(write_header(0, {}, 0, "JAVA", 0, V4_9_8, None), command.body)
 
 
-@pytest.mark.parametrize("offset", [-1, 2**63])
-def test_a_header_with_other_values_is_left_to_python(offset: int) -> None:
-    assert codec.write_message_id("7F0000010000ABCD", offset) is None
-    assert codec.write_message_id("7F00000100ABCD", 0) is None
+@pytest.mark.parametrize(
+    ("host", "offset"), [("7F0000010000ABCD", -1), ("7F0000010000ABCD", 2**63), ("7F00000100ABCD", 0)]
+)
+def test_an_unusual_message_id_is_left_to_python(host: str, offset: int) -> None:
+    assert codec.write_message_id(host, offset) is None
+
+
+def test_a_frame_of_unusual_values_is_left_to_python() -> None:
     others: list[tuple[Any, ...]] = [
         (2**63, {}, 0, "JAVA", 0, 0, b""),
         (0, MappingProxyType({}), 0, "JAVA", 0, 0, b""),
