@@ -150,7 +150,7 @@ class MessageKeys(Chore):
     async def catch_up(self) -> None:
         """Index every message stored so far."""
         end = self._writer.next_log_offset
-        while self.indexed_to < end:
+        while self.is_behind and self.indexed_to < end:  # a restored snapshot may end earlier
             await self.follow()
 
     async def _find(

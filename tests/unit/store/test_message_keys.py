@@ -37,6 +37,22 @@ async def test_lookup_catches_up_in_many_steps() -> None:
         assert bodies(await broker.histories.by_key("all", limit=25)) == [str(n) for n in range(25)]
 
 
+async def test_lookup_ends_when_a_snapshot_is_restored_meanwhile() -> None:
+    async with running_broker() as broker:
+        await send(broker, "saved", KEYS="all")
+        await broker.snapshots.save("here")
+        broker.message_keys.step = 10
+        async with asyncio.timeout(PATIENCE_S):
+            async with broker.message_keys.pausing():
+                await broker.sender.send_batch([Message(TOPIC, b"later", {"KEYS": "all"})] * 30)
+                lookup = asyncio.create_task(broker.histories.by_key("all"))
+                restore = asyncio.create_task(broker.snapshots.restore("here"))
+                while not broker.timer.lock.locked():  # noqa: ASYNC110 - a lock sets no event
+                    await asyncio.sleep(0)
+            await restore
+            assert bodies(await lookup) == ["saved"]
+
+
 async def test_newest_messages_are_found_over_many_steps() -> None:
     async with running_broker() as broker:
         broker.message_keys.step = 10
