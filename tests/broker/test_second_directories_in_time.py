@@ -73,7 +73,7 @@ async def test_a_message_sent_during_a_move_is_not_skipped(
         if is_far_by_level:
             monkeypatch.setattr(levels, "read_ahead", partial(and_send, levels.read_ahead))
         else:
-            monkeypatch.setattr(records, "contents", partial(and_send, records.contents))
+            monkeypatch.setattr(records, "read", partial(and_send, records.read))
         assert (await broker.mover.advance(10 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["near", "far"]
     late = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us")

@@ -322,7 +322,8 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
             await send(broker, topic="others")
             sent += 1
         assert ((await moving).fired, len(await visible(broker))) == (many, many)
-        assert (max(transactions.deliveries), sum(transactions.deliveries)) == (BATCH, many)
+        assert max(transactions.deliveries) <= BATCH
+        assert sum(transactions.deliveries) == many
         assert sent > thousands, "sends get through in between"
 
     transactions.bytes.clear()

@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
 """Longest wait for outstanding marks at a stop, in real seconds. The next start marks the rest."""
-AT_ONCE: Final = 256
-"""Maximum number of records marked in one step."""
+AT_ONCE: Final = 32
+"""Maximum number of records marked in one step. Between two steps the event loop runs without contending for
+the interpreter's lock with the thread of the marks."""
 NOT_REMOVED: Final = "the disk refused to remove delayed messages that are no longer pending"
 """The error for records that must be removed before the next step, but are not."""
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message import Draft, StoredMessage
@@ -15,7 +15,7 @@ from mocketmq.schedule.timed_scheme import NewestPage
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import MAX_BATCH_BYTES
-from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, FileHeader, decode
 from mocketmq_compat.delay.parked_message import check_deliverable, draft_in
 from mocketmq_compat.delay.pending_entries import PendingEntries
 from mocketmq_compat.delay.store import DelayStore
@@ -24,8 +24,16 @@ log = logging.getLogger(__name__)
 
 MISSING: Final = "missing"
 
-Contents = Mapping[Entry, bytes | DamagedFileError]
-"""Contents of records; for an unreadable record, the error."""
+
+class Record(NamedTuple):
+    """A decoded record, and the message to store from it."""
+
+    header: FileHeader
+    draft: Draft
+
+
+Records = Mapping[Entry, Record | DamagedFileError]
+"""Decoded records; for a record that cannot be delivered, the error."""
 _READ_TOGETHER: Final = 10
 """Number of messages that a page of the newest messages reads between two checks of its size."""
 
@@ -124,42 +132,35 @@ class PendingReader:
             found += some
         return found, done
 
-    async def contents(self, entries: Sequence[Entry]) -> Contents:
-        """Read as many contents as fit into a batch, at least one."""
+    async def read(self, entries: Sequence[Entry]) -> Records:
+        """Read and decode as many records as fit into a batch, at least one."""
 
-        def read() -> Contents:
-            found: dict[Entry, bytes | DamagedFileError] = {}
+        def read() -> Records:
+            found: dict[Entry, Record | DamagedFileError] = {}
             size = 0
             for entry in entries:
                 try:
                     content = self.store.read(entry)
+                    size += len(content)
+                    found[entry] = _record_in(entry, content)
                 except FileNotFoundError:
                     found[entry] = DamagedFileError(MISSING, "there is no such record")
-                    continue
                 except DamagedFileError as error:
                     found[entry] = error
-                    continue
-                found[entry] = content
-                size += len(content)
                 if size > MAX_BATCH_BYTES:
                     break
             return found
 
-        contents: Contents = await self.run(read)
-        return contents
+        records: Records = await self.run(read)
+        return records
 
-    async def message(self, entry: Entry, content: bytes | DamagedFileError) -> StoredMessage:
-        """Decode a record. Raises DamagedFileError if it cannot be delivered, or belongs to another entry."""
-        if isinstance(content, DamagedFileError):
-            raise content
-        file = decode(content)
-        header = file.header
-        if header.entry != entry:
-            raise DamagedFileError("name", f"its header belongs to record {header.entry.name}")
-        properties = check_deliverable(file)
+    async def message(self, entry: Entry, record: Record | DamagedFileError) -> StoredMessage:
+        """Make the pending message of a record, and its topic. Raises DamagedFileError, or a StoreError."""
+        if isinstance(record, DamagedFileError):
+            raise record
+        header, draft = record
         topic = await self._topics.ensure(header.topic, header.queue_id + 1)
         queue = topic.queues[header.queue_id % len(topic.queues)]
-        draft = draft_in(file, properties)
         return self._kept(draft, queue, entry.due_us, header.number, header.stored_us, header.store_host)
 
     async def _messages(
@@ -176,11 +177,11 @@ class PendingReader:
         left = await self.run(lambda: [entry for entry in entries if entry in self._pending])
         settled = await self.settled([entry.number for entry in left])
         while left:
-            contents = await self.contents(left)
-            left = left[len(contents) :]
-            for entry, content in contents.items():
+            records = await self.read(left)
+            left = left[len(records) :]
+            for entry, record in records.items():
                 try:
-                    message = await self.message(entry, content)
+                    message = await self.message(entry, record)
                 except DamagedFileError:
                     continue
                 if entry.identity not in settled and (keys is None or message.real_queue_key in keys):
@@ -215,14 +216,14 @@ class DueMessages:
         self._refuse([entry for entry in entries if entry.identity in settled])
         waiting = [entry for entry in entries if entry.identity not in settled]
         unread = [entry for entry in waiting if entry not in self._messages]
-        contents = await self._records.contents(unread) if unread else {}
+        records = await self._records.read(unread) if unread else {}
         found: dict[Entry, StoredMessage] = {}
         for entry in waiting:
             message = self._messages.get(entry)
-            if message is None and entry not in contents:
+            if message is None and entry not in records:
                 break
             try:
-                message = message or await self._records.message(entry, contents[entry])
+                message = message or await self._records.message(entry, records[entry])
                 if entry.identity in settled:  # the same message with two due times
                     self._refuse([entry])
                 else:
@@ -257,3 +258,16 @@ class DueMessages:
         except EmulatorError:
             self._pending.count += was_first  # the store still has it, and the next refill finds it again
             raise
+
+
+def _record_in(entry: Entry, content: bytes) -> Record:
+    """Decode a record. Raises DamagedFileError if it cannot be delivered, or belongs to another entry."""
+    try:
+        file = decode(content)
+        if file.header.entry != entry:
+            raise DamagedFileError("name", f"its header belongs to record {file.header.entry.name}")
+        return Record(file.header, draft_in(file, check_deliverable(file)))
+    except DamagedFileError:
+        raise
+    except Exception as error:
+        raise DamagedFileError("defect", repr(error)) from error

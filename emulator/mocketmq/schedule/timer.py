@@ -20,7 +20,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
-from mocketmq.clock import Clock, check_move
+from mocketmq.clock import Clock, check_move, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.batch import Batch
@@ -76,6 +76,10 @@ BATCH: Final = 128
 Enough to keep the disk busy without delaying sends and pulls. With 256, the messages of a herd are still
 delivered on time, but the pulls of its consumers fall behind.
 """
+
+FORMING_US: Final = 5_000
+"""Real time after which no more is fired in a transaction. Sends wait for the whole transaction, which takes
+two to three times as long as its forming."""
 
 LONGEST_SLEEP_S = 30.0
 """Maximum sleep in real time. Needed because the event loop's clock stops while the machine is suspended."""
@@ -261,6 +265,7 @@ class Timer:
 
     def _merge(self, prepared: Sequence[DueNow], until_us: int, batch: Batch) -> Fired:
         delivered, left, instant_us = 0, BATCH, self._clock.now_us()
+        end_us = steady_us() + FORMING_US
         most_bytes = batch.bytes + MAX_BATCH_BYTES
         for due in heapq.merge(*(due_now() for due_now in prepared), key=attrgetter("instant_us")):
             if (
@@ -275,4 +280,6 @@ class Timer:
             delivered += due.delivers
             left -= due.delivers or 1
             instant_us = due.instant_us
+            if steady_us() >= end_us:
+                break
         return Fired(delivered - batch.undelivered, instant_us)

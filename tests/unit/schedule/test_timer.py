@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import gc
+import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ import pytest
 
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
-from mocketmq.schedule.timer import BATCH, RETRY_S, Arrive, Due, DueNow, DueSource, Timer
+from mocketmq.schedule.timer import BATCH, FORMING_US, RETRY_S, Arrive, Due, DueNow, DueSource, Timer
 from mocketmq.store.batch import Batch
 from mocketmq.store.database import MEMORY
 from mocketmq.store.opening import open_database
@@ -59,6 +60,12 @@ class Source:
         self.log.append((self.name, due_us - NOW_US))
         if not self.due_us:
             self.done.set()
+
+
+@pytest.fixture(autouse=True)
+def forming_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no busy machine cut a batch short."""
+    monkeypatch.setattr("mocketmq.schedule.timer.steady_us", lambda: 0)
 
 
 @asynccontextmanager
@@ -114,6 +121,25 @@ async def test_messages_of_runs_count_towards_the_limit_of_a_batch() -> None:
     async with timer_of(clock, Runs("a", log, 1, 2, 3, 4)) as timer:
         move = await timer.move(lambda now_us: now_us + 10, arriving(clock))
         assert (move.fired, timer._writer.commits) == (4 * (BATCH // 2 + 1), 2)
+
+
+@pytest.mark.parametrize(("took_us", "commits"), [(0, 1), (FORMING_US // 5, 3), (2 * FORMING_US, 12)])
+async def test_forming_a_batch_ends_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, took_us: int, commits: int
+) -> None:
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+    monkeypatch.setattr("mocketmq.schedule.timer.steady_us", itertools.count(0, took_us).__next__)
+
+    class Many(Source):
+        @asynccontextmanager
+        async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+            due = [due_us for due_us in self.due_us if due_us <= until_us]
+            yield lambda: (Due(each, partial(self.fire, each), delivers=1) for each in due)
+
+    async with timer_of(clock, Many("a", log, *range(1, 13))) as timer:
+        move = await timer.move(lambda now_us: now_us + 20, arriving(clock))
+        assert (move.fired, timer._writer.commits) == (12, commits)
+    assert [due_us for _, due_us in log] == [*range(1, 13)]
 
 
 async def test_source_becoming_due_in_a_batch_is_not_skipped() -> None:
